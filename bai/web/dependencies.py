@@ -13,6 +13,7 @@ from bai.web.response_models import Refusal
 from reconciler.controller.cycle import ReconcileCycle
 from reconciler.values.plan import Plan
 from reconciler.values.state import Actual
+from schemas.problems.errors.base import BaiError
 
 ResponseDocs = dict[int | str, dict[str, Any]]
 
@@ -34,6 +35,11 @@ def error_responses(**words: str) -> ResponseDocs:
 
 NOT_MODIFIED: ResponseDocs = {304: {"description": "It is what the ETag in If-None-Match stands for."}}
 """Documented of answers that have an ETag."""
+
+
+def error_words(error: BaiError) -> str:
+    """What is wrong, and what to do about it."""
+    return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
 async def loops_of(request: Request) -> ClusterLoops:

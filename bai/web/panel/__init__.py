@@ -2,5 +2,5 @@
 from the store, as the API does; nothing is changed.
 
 Read `pages` (how a page is made and kept), `access` (who looks), then `routes`, a module for each subject.
-Values for templates are made by modules that know no requests, such as `cluster_map`.
+`views` makes the values of templates, and knows no requests.
 """

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable
 
 from bai.web.cluster_loops import ServedCluster
 from reconciler.controller.cycle import ReconcileCycle
+from schemas.problems.errors.store import StoreError
 
 
 class ClusterNews:
@@ -20,7 +21,10 @@ class ClusterNews:
         cluster.listeners.append(self._on_pass)
 
     def _on_pass(self, done: ReconcileCycle) -> None:
-        now = _state(self._cluster, done)
+        try:
+            now = _state(self._cluster, done)
+        except StoreError:
+            return  # It is gone for a while, and the loop goes on: the next pass that has it tells.
         if now == self._known:
             return
         self._known = now
@@ -30,7 +34,7 @@ class ClusterNews:
 
 
 def _state(cluster: ServedCluster, done: ReconcileCycle) -> Hashable:
-    """Equal as long as no page shows anything else."""
+    """Equal as long as no page shows anything else. Raises StoreError."""
     plan = done.plan
     return (
         cluster.loop.workspace.store.revision(cluster.name),

@@ -13,9 +13,8 @@ from bai.queries.answers import answer
 from bai.render.printout import Printout
 from bai.web.auth.roles import Overseer, Principal, Viewer
 from bai.web.cluster_loops import ServedCluster
-from bai.web.dependencies import NOT_MODIFIED, Cluster, error_responses
+from bai.web.dependencies import NOT_MODIFIED, Cluster, error_responses, error_words
 from bai.web.pass_view import PassView
-from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.plan import PlanError
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
@@ -71,11 +70,7 @@ def _respond(request: Request, cluster: ServedCluster, user: Principal, query: m
     try:
         return cluster.store_cache.get(key, version, make).respond(request)
     except (CommandError, CannotRead, InvalidRepository, PlanError) as error:
-        raise HTTPException(404, _text(error)) from None
-
-
-def _text(error: BaiError) -> str:
-    return f"{error.message} ({error.hint})" if error.hint else error.message
+        raise HTTPException(404, error_words(error)) from None
 
 
 for _command in _COMMANDS:

@@ -17,14 +17,9 @@ from bai.web.panel.access.visitor import PageViewer
 from bai.web.panel.news import ClusterNews
 from bai.web.panel.pages import Panel
 from bai.web.panel.routes.page_route import page_router
+from bai.web.routes.events import ALIVE, GRACE, LONGEST
 
 router = page_router()
-ALIVE = 15.0
-"""Seconds between two comments, which keep proxies from closing the connection."""
-LONGEST = 3600.0
-"""Seconds after which a stream ends: whoever comes again is asked again who it is."""
-GRACE = 2.0
-"""Seconds in which a stream ends by itself once the server stops."""
 
 
 @router.get("/clusters/{cluster}/live")

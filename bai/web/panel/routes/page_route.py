@@ -16,6 +16,7 @@ from bai.queries.answers import answer
 from bai.render.humanize import iso_time
 from bai.render.printout import Printout
 from bai.web.cluster_loops import ClusterLoops, ServedCluster
+from bai.web.dependencies import error_words
 from bai.web.panel.access.cookies import set_cookie
 from bai.web.panel.access.visitor import LoginNeeded, Visitor, current_visitor
 from bai.web.panel.blocks import redacted
@@ -82,10 +83,6 @@ def page_router(*, open_to_all: bool = False) -> APIRouter:
     """Who is not logged in does not learn what there is, either."""
     needed = () if open_to_all else (Depends(current_visitor),)
     return APIRouter(route_class=PageRoute, include_in_schema=False, dependencies=needed)
-
-
-def error_words(error: BaiError) -> str:
-    return f"{error.message} ({error.hint})" if error.hint else error.message
 
 
 def _lead_to_login(request: Request, needed: LoginNeeded) -> Response:

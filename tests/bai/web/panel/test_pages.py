@@ -12,6 +12,7 @@ from fastapi.testclient import TestClient
 
 from bai.web.panel.access.cookies import LIFETIME, CookieSealer
 from bai.web.panel.pages import POLICY
+from schemas.problems.errors.store import StoreUnavailable
 from tests.bai.web.lab import Lab
 from tests.bai.web.panel.rendering import SECRET
 from tests.reconciler.lab import session
@@ -266,3 +267,22 @@ def test_who_waits_is_told_by_the_queue_and_not_above_every_page(world: Lab) -> 
     visitor, name = logged_in(world), world.workspace.cluster.name
     assert any(" waits: " in note for note in world.hub.clusters[name].latest.notes)  # type: ignore[union-attr]
     assert " waits: " not in visitor.get(f"/clusters/{name}/nodes").text
+
+
+def test_a_store_that_is_away_ends_no_loop_and_its_news_comes_later(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab.once()
+    news, store = lab.app.state.panel.news[lab.workspace.cluster.name], lab.workspace.store
+    before = news.count
+
+    def away(cluster: str) -> int:
+        raise StoreUnavailable(store="postgresql://db", why="gone", hint="")
+
+    with monkeypatch.context() as gone:
+        gone.setattr(store, "revision", away)
+        lab.write("more", session("later"))
+        assert lab.once()
+    assert news.count == before
+    lab.once()
+    assert news.count > before
