@@ -154,6 +154,12 @@ if ! there postgres && [ "$(id -u)" = 0 ] && [ ! -e /etc/postgresql-common ]; th
 fi
 install_wanted
 
+# A machine that has not built it yet computes for ten minutes and more: tests that need it wait for it then.
+if [ $# = 0 ] && [ "$(id -u)" = 0 ]; then
+    $bin/python -m tests.lab.kubernetes.build >"$logs/kubernetes" 2>&1 &
+    disown
+fi
+
 # The longest first. Compiled by one process, tests are not compiled by each worker.
 check "tests can be imported" $bin/python -m pytest -q -p no:cacheprovider --collect-only
 check "roles (ansible-lint, production)" env PATH="$PWD/$bin:$PATH" $bin/ansible-lint --nocolor -q roles

@@ -8,6 +8,7 @@ at_the_end_of("vm", close)
 from __future__ import annotations
 
 import contextlib
+import signal
 import threading
 import time
 from collections import defaultdict
@@ -32,6 +33,20 @@ def spent(kind: str) -> Iterator[None]:
     finally:
         seconds[kind] += time.monotonic() - began
         _inside.kind = ""
+
+
+@contextlib.contextmanager
+def off_the_clock() -> Iterator[None]:
+    """The limit of the test that runs (pytest-timeout's) stands still: what is made once for all tests, or is
+    waited for while another worker makes it, has a limit of its own."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    left, _ = signal.setitimer(signal.ITIMER_REAL, 0)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, left)
 
 
 def at_the_end_of(group: str, close: Callable[[], None]) -> None:

@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from tests.harness.labs import off_the_clock
+
 _KEPT_SECONDS = 7 * 24 * 3600
 PACKAGES = {
     "mmdebstrap": "mmdebstrap",
@@ -71,7 +73,7 @@ def kept(name: str, make: Callable[[Path], None]) -> Path:
     name at once.
     """
     path = folder() / name
-    with alone(name):
+    with off_the_clock(), alone(name):
         if not path.exists():
             draft = folder() / f".{name}.{os.getpid()}"
             try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
@@ -21,6 +22,8 @@ _PLUGINS = "github.com/containernetworking/plugins/plugins"
 _CNI = (f"{_PLUGINS}/main/bridge", f"{_PLUGINS}/ipam/host-local")
 _TAGS = "no_btrfs,no_devmapper,no_zfs"
 _LAST_LINES = 30
+_LONGEST = 3600
+"""Seconds for one command of Go."""
 
 
 class BuildFailed(Exception):
@@ -64,7 +67,7 @@ def _build(draft: Path, sources: Path, compiler: str) -> None:
     targets = ((PROGRAM, ["."]), ("containerd-shim-runc-v2", ["./shim"]), ("cni/", list(_CNI)))
     for name, packages in targets:
         output = f"{draft}/{name}"
-        _say(["nice", "-n", "19", compiler, "build", *flags, "-o", output, *packages], cwd=sources)
+        _say([compiler, "build", *flags, "-o", output, *packages], cwd=sources)
     for applet in APPLETS:
         (draft / applet).symlink_to(PROGRAM)
 
@@ -106,9 +109,14 @@ def _say(argv: list[str], *, cwd: Path) -> str:
     environment = {**os.environ, "CGO_ENABLED": "0"}
     done = subprocess.run(
         argv, cwd=cwd, env=environment, check=False, text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=_LONGEST,
     )  # fmt: skip
     if done.returncode:
         last = "\n".join(done.stdout.splitlines()[-_LAST_LINES:])
         raise BuildFailed(f"{' '.join(argv[-3:])} in {cwd}:\n{last}")
     return done.stdout
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(LabUnavailable):
+        binaries()
