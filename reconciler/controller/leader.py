@@ -103,7 +103,7 @@ class Leader:
             self._leader = str(held.fields["holder"])
             self._report(f"{self._leader} leads; waiting")
         except LeaseLost:
-            self._lease, self._leader = None, ""
+            self._lease, self._until, self._leader = None, 0.0, ""
             self._report("lost the lead: somebody else took it over")
         except StoreError as error:
             self._report(f"the lead is not certain: {error.message}")

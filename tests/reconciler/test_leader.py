@@ -91,6 +91,18 @@ def test_who_is_silent_stops_leading_before_another_begins(
     assert b.gained == 1
 
 
+def test_who_lost_the_lead_and_has_it_again_says_so(
+    store: Store, pair: tuple[SteppedLeader, SteppedLeader]
+) -> None:
+    """Also where the time of the first lead would not be over yet."""
+    a, _ = pair
+    assert a.step()
+    store.unlock(leader_lease_name(CLUSTER))
+    assert not a.step()
+    assert a.step()
+    assert a.said == ["leads", "lost the lead: somebody else took it over", "leads"] and a.gained == 2
+
+
 def test_stopping_hands_over_at_once(pair: tuple[SteppedLeader, SteppedLeader]) -> None:
     a, b = pair
     assert a.step() and not b.step()
@@ -138,7 +150,8 @@ def test_leaders_lead_by_themselves(store: Store, clock: VirtualClock) -> None:
     held = a.leader.lease()
     assert held is not None and held.holder == "a" and b.leader.lease() is None
     a.leader.stop()
-    until(lambda: b.leads, "the second leads")
+    until(lambda: b.gained, "the second leads")
+    assert b.leads
     assert a.leader.lease() is None and (a.gained, b.gained) == (1, 1)
     b.leader.stop()
     assert not b.leads and b.said[-1] == "leads"
