@@ -15,6 +15,7 @@ import pytest
 from reconciler.gitops import remote
 from reconciler.gitops.remote import Remote, redact_url
 from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
+from reconciler.sources import git_command
 from reconciler.sources.git_command import GitLogin
 from reconciler.sources.source import open_source
 from schemas.problems.errors.git_remote import HistoryRewritten, NoSuchRevision, RemoteUnreachable
@@ -230,7 +231,7 @@ def test_many_ask_for_one_copy_at_once(lab: Lab) -> None:
 
 def test_who_asks_slowly_does_not_take_a_branch_back(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two threads; the first is held up while it has what the branch was, and somebody pushes."""
-    waits, real_git, real_lock = threading.Event(), remote.run_git, fcntl.flock
+    waits, real_lock = threading.Event(), fcntl.flock
     second: list[str] = []
     faster = threading.Thread(target=lab.remote.fetch, args=("main",))
 
@@ -242,7 +243,7 @@ def test_who_asks_slowly_does_not_take_a_branch_back(lab: Lab, monkeypatch: pyte
             real_lock(file, how)
 
     def run_git(login: GitLogin, url: str, *words: str, **named: Any) -> subprocess.CompletedProcess[str]:
-        done = real_git(login, url, *words, **named)
+        done = git_command.run_git(login, url, *words, **named)
         if words[0] == "rev-parse" and not second:
             second.append(lab.pair.commit({"b.yaml": "b"}))
             lab.pair.push()
