@@ -14,6 +14,7 @@ from reconciler.store.store import Store
 from reconciler.values.records import Audit, Event, JournalEntry, PutRecord
 from schemas.problems.errors.store import LeaseHeld, StoreError, StoreUnavailable
 from tests.lab.postgres import PASSWORD, Server
+from tests.lab.spaces import PATIENCE
 from tests.reconciler.store.samples import CLUSTER, NAME, record
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -187,7 +188,7 @@ def test_a_server_that_stops_is_missed_and_comes_back(postgres: Server, url: str
 
 def test_two_that_block_each_other_both_come_to_their_end(url: str) -> None:
     address = StoreAddress.parse(url)
-    engine, met = open_engine(address), threading.Barrier(2, timeout=30)
+    engine, met = open_engine(address), threading.Barrier(2, timeout=PATIENCE)
     with Store.open(address) as store:
         for key in "ab":
             store.set_meta(key, "0")
