@@ -4,7 +4,6 @@ counts one on, and says so once the store has taken it."""
 from __future__ import annotations
 
 import contextlib
-import multiprocessing
 import random
 import signal
 import time
@@ -17,22 +16,19 @@ from reconciler.store.database.address import StoreAddress
 from reconciler.store.store import Store
 from reconciler.values.records import Event, PutRecord
 from schemas.problems.errors.store import LeaseHeld, LeaseLost, StoreUnavailable
+from tests.harness.clean_forks import FORKS
 from tests.reconciler.store.samples import CLUSTER, NAME, record
 
 TTL = 0.05
-# Forks of a process without threads: one of this process would have the locks of its threads, and nobody to
-# release them.
-_PROCESSES = multiprocessing.get_context("forkserver")
-_PROCESSES.set_forkserver_preload([__name__])
 
 
 class Writer:
     """One of these processes; it goes on until it is told to end, or nobody is there who could tell."""
 
     def __init__(self, address: StoreAddress, seed: int) -> None:
-        self._said, said = _PROCESSES.Pipe(duplex=False)
-        over, self._over = _PROCESSES.Pipe(duplex=False)
-        self._process = _PROCESSES.Process(target=_write, args=(address, seed, said, over))
+        self._said, said = FORKS.Pipe(duplex=False)
+        over, self._over = FORKS.Pipe(duplex=False)
+        self._process = FORKS.Process(target=_write, args=(address, seed, said, over))
         self._process.start()
         said.close()
         over.close()
