@@ -121,8 +121,8 @@ class Leader:
         held = self._store.lease(self._cluster)
         if before is not None and held is not None and held.process and held.process == before.process:
             # The one who led is gone or silent: what he was applying is ours to finish, without waiting for
-            # that lease, too.
-            self._store.unlock(self._cluster, actor=self._holder, now=self._clock.now())
+            # that lease, too. Whoever took it in this very moment keeps it.
+            self._store.unlock(self._cluster, actor=self._holder, now=self._clock.now(), only=held)
 
     def _run(self) -> None:
         while not self._stopped.is_set():

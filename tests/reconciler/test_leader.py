@@ -12,7 +12,7 @@ from reconciler.controller.replica import Replica
 from reconciler.store.database.address import StoreAddress
 from reconciler.store.store import Store
 from reconciler.values.clock import VirtualClock
-from reconciler.values.records import PutRecord, Recorded
+from reconciler.values.records import Lease, PutRecord, Recorded
 from schemas.problems.errors.store import LeaseLost
 from tests.lab.postgres import Server
 from tests.waiting import until
@@ -138,6 +138,30 @@ def test_the_apply_of_somebody_else_is_left_alone(
     clock.advance(15)
     assert b.step()
     store.write(applying, [PutRecord(Recorded("Node/n", CLUSTER, 1, "d"))])
+
+
+def test_so_is_one_that_begins_as_the_lead_changes(
+    store: Store,
+    pair: tuple[SteppedLeader, SteppedLeader],
+    clock: VirtualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a, b = pair
+    assert a.step()
+    ending = store.acquire(CLUSTER, "a", 60, clock.now())
+    clock.advance(15)
+    look, begun = store.lease, []
+
+    def lease(name: str) -> Lease | None:
+        found = look(name)
+        if name == CLUSTER:
+            store.release(ending)
+            begun.append(store.acquire(CLUSTER, "a person", 60, clock.now()))
+        return found
+
+    monkeypatch.setattr(store, "lease", lease)
+    assert b.step()
+    store.write(begun[0], [PutRecord(Recorded("Node/n", CLUSTER, 1, "d"))])
 
 
 def test_leaders_lead_by_themselves(store: Store, clock: VirtualClock) -> None:
