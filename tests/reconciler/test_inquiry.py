@@ -5,8 +5,10 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import requests
 
 from reconciler.values.plan import Plan
 from schemas.problems.errors.plan import GuardRefused
@@ -23,6 +25,7 @@ class ImageHouse(House):
 
     def __init__(self, folder: Path, lab: LabRegistry) -> None:
         self.shelf = Shelf()
+        self.sent: list[str] = []
         super().__init__(folder, lambda world: PullingProvider(world, self.shelf))
         self.lab = lab
         base = self.folder / "base.yaml"
@@ -50,9 +53,9 @@ class ImageHouse(House):
         return found
 
     def requests(self) -> int:
-        """That the registry has answered so far, but for those of this test."""
-        lines = (self.lab.folder / "log").read_text().splitlines()
-        return sum("response completed" in line and "useragent=bai" in line for line in lines)
+        """That were sent to the registry so far, but for those of this test. (Its log is written after its
+        answer.)"""
+        return len(self.sent)
 
 
 def policy(rules: str) -> str:
@@ -73,8 +76,16 @@ def signed_by(*keys: str, images: str = "'*'") -> str:
 
 
 @pytest.fixture
-def house(tmp_path: Path, registry: StartRegistry) -> Iterator[ImageHouse]:
+def house(tmp_path: Path, registry: StartRegistry, monkeypatch: pytest.MonkeyPatch) -> Iterator[ImageHouse]:
     made = ImageHouse(tmp_path, registry())
+    send = requests.Session.send
+
+    def noted(self: requests.Session, request: requests.PreparedRequest, **how: Any) -> requests.Response:
+        if request.headers["User-Agent"] == "bai":
+            made.sent.append(str(request.url))
+        return send(self, request, **how)
+
+    monkeypatch.setattr(requests.Session, "send", noted)
     yield made
     made.close()
 
