@@ -11,9 +11,12 @@ import pytest
 import requests
 
 from reconciler.values.plan import Plan
+from reconciler.workspace import image_lookup
+from reconciler.workspace.image_lookup import RegistryLookups
 from schemas.problems.errors.plan import GuardRefused
 from tests.lab.cosign import Cosign
 from tests.lab.registry import LabRegistry, StartRegistry
+from tests.lab.spaces import PATIENCE
 from tests.reconciler.lab import session
 from tests.reconciler.pulls import PullingProvider, Shelf
 from tests.reconciler.test_images import image
@@ -36,6 +39,8 @@ class ImageHouse(House):
         )
         workspace = self.loop.workspace.reloaded()
         workspace.provider = self.provider
+        # On a busy machine the registry is slow, not away.
+        workspace.registry_lookups = RegistryLookups(self.world.clock.now, timeout=PATIENCE)
         self.loop.workspace = workspace
 
     def start(self, name: str, reference: str = "tool:1") -> None:
@@ -86,6 +91,7 @@ def house(tmp_path: Path, registry: StartRegistry, monkeypatch: pytest.MonkeyPat
         return send(self, request, **how)
 
     monkeypatch.setattr(requests.Session, "send", noted)
+    monkeypatch.setattr(image_lookup, "_TIMEOUT", PATIENCE)
     yield made
     made.close()
 
