@@ -292,10 +292,10 @@ class Store(StoreReader):
         there is an entry; others hear of it."""
 
         def do(connection: Connection) -> None:
+            leases.bump_revision(connection, cluster)
             write_meta(connection, key, value)
             if entry is not None:
                 audit.append_entries(connection, cluster, [entry], entry.actor)
-            leases.bump_revision(connection, cluster)
 
         self._write(do)
 
