@@ -103,7 +103,7 @@ class Leader:
             self._leader = str(held.fields["holder"])
             self._report(f"{self._leader} leads; waiting")
         except LeaseLost:
-            self._lease, self._leader = None, ""
+            self._lease, self._until, self._leader = None, 0.0, ""
             self._report("lost the lead: somebody else took it over")
         except StoreError as error:
             self._report(f"the lead is not certain: {error.message}")
@@ -121,8 +121,8 @@ class Leader:
         held = self._store.lease(self._cluster)
         if before is not None and held is not None and held.process and held.process == before.process:
             # The one who led is gone or silent: what he was applying is ours to finish, without waiting for
-            # that lease, too.
-            self._store.unlock(self._cluster, actor=self._holder, now=self._clock.now())
+            # that lease, too. Whoever took it in this very moment keeps it.
+            self._store.unlock(self._cluster, actor=self._holder, now=self._clock.now(), only=held)
 
     def _run(self) -> None:
         while not self._stopped.is_set():

@@ -53,17 +53,15 @@ class Remote:
             if heads != self._refs or not (self.folder / "HEAD").is_file():
                 self._update_or_clone(timeout)
                 self._refs, self._resolved = heads, {}
-        if ref not in self._resolved:
-            self._resolved[ref] = self._resolve_or_repair(ref, heads, timeout)
-        return self._resolved[ref]
+            # Before anybody else fetches: what a branch was would stand in for what it has become.
+            if ref not in self._resolved:
+                self._resolved[ref] = self._resolve_or_repair(ref, heads, timeout)
+            return self._resolved[ref]
 
     def repair(self, *, timeout: float = TIMEOUT) -> bool:
         """Whether the copy was damaged; then it has been made anew. Raises RemoteUnreachable."""
         with self._locked():
-            if self._is_intact("--no-dangling", timeout=timeout):
-                return False
-            self._clone_anew(timeout)
-            return True
+            return self._repair_copy(timeout)
 
     def resolve(self, ref: str) -> str:
         """What the copy has under this name. Raises NoSuchRevision."""
@@ -157,6 +155,12 @@ class Remote:
         except _Damaged:
             self._clone_anew(timeout)
 
+    def _repair_copy(self, timeout: float) -> bool:
+        if self._is_intact("--no-dangling", timeout=timeout):
+            return False
+        self._clone_anew(timeout)
+        return True
+
     def _clone_anew(self, timeout: float) -> None:
         """A new copy, filled in a place beside and put where it belongs in one step."""
         place = Path(tempfile.mkdtemp(dir=self.folder.parent, prefix=self._draft_prefix))
@@ -229,7 +233,7 @@ class Remote:
             # Where the remote has it, or may have it, the copy is to blame.
             names = {line.partition("\t")[2] for line in heads.splitlines()}
             there = _is_commit_id(ref) or not names.isdisjoint({f"refs/heads/{ref}", f"refs/tags/{ref}"})
-            if not there or not self.repair(timeout=timeout):
+            if not there or not self._repair_copy(timeout):
                 raise
         return self.resolve(ref)
 

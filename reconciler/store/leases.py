@@ -130,10 +130,11 @@ def release(connection: Connection, lease: Lease) -> None:
     connection.execute(_GIVE_BACK, _lease_parameters(lease))
 
 
-def unlock(connection: Connection, cluster: str) -> Lease | None:
-    """Take the lease from whoever holds it, leaving it free: gives the lease broken, or None."""
+def unlock(connection: Connection, cluster: str, only: Lease | None = None) -> Lease | None:
+    """Take the lease from whoever holds it (`only`: where it is still this one), leaving it free: gives the
+    lease broken, or None."""
     row = _lock_row(connection, cluster)
-    if not row["held"]:
+    if not row["held"] or (only is not None and row["token"] != only.token):
         return None
     _update_row(connection, cluster, token=row["token"] + 1, held=False)
     return rows.lease_from_row(row)

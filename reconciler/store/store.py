@@ -176,11 +176,14 @@ class Store(StoreReader):
         self._released_tokens[lease.cluster] = lease.token
         self._write(lambda connection: leases.release(connection, lease))
 
-    def unlock(self, cluster: str, *, actor: str = "", now: float = 0.0) -> Lease | None:
-        """Break the lease; gives the one that was broken, or None when nobody held it."""
+    def unlock(
+        self, cluster: str, *, actor: str = "", now: float = 0.0, only: Lease | None = None
+    ) -> Lease | None:
+        """Break the lease; gives the one that was broken, or None when nobody held it. `only`: another one
+        than this is left alone."""
 
         def do(connection: Connection) -> Lease | None:
-            broken = leases.unlock(connection, cluster)
+            broken = leases.unlock(connection, cluster, only)
             if broken is not None:
                 entry = Audit("unlock", "", now, f"the lease of {broken.holder} was broken", actor)
                 audit.append_entries(connection, cluster, [entry], actor)
@@ -289,10 +292,10 @@ class Store(StoreReader):
         there is an entry; others hear of it."""
 
         def do(connection: Connection) -> None:
+            leases.bump_revision(connection, cluster)
             write_meta(connection, key, value)
             if entry is not None:
                 audit.append_entries(connection, cluster, [entry], entry.actor)
-            leases.bump_revision(connection, cluster)
 
         self._write(do)
 

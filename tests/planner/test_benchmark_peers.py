@@ -129,7 +129,7 @@ def throughput(out: Path, python: str) -> tuple[dict[str, object], str]:
         cwd=ROOT,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=600,
         check=False,
     )
     assert done.returncode == 0, done.stderr

@@ -5,13 +5,18 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import requests
 
 from reconciler.values.plan import Plan
+from reconciler.workspace import image_lookup
+from reconciler.workspace.image_lookup import RegistryLookups
 from schemas.problems.errors.plan import GuardRefused
 from tests.lab.cosign import Cosign
 from tests.lab.registry import LabRegistry, StartRegistry
+from tests.lab.spaces import PATIENCE
 from tests.reconciler.lab import session
 from tests.reconciler.pulls import PullingProvider, Shelf
 from tests.reconciler.test_images import image
@@ -23,6 +28,7 @@ class ImageHouse(House):
 
     def __init__(self, folder: Path, lab: LabRegistry) -> None:
         self.shelf = Shelf()
+        self.sent: list[str] = []
         super().__init__(folder, lambda world: PullingProvider(world, self.shelf))
         self.lab = lab
         base = self.folder / "base.yaml"
@@ -33,6 +39,8 @@ class ImageHouse(House):
         )
         workspace = self.loop.workspace.reloaded()
         workspace.provider = self.provider
+        # On a busy machine the registry is slow, not away.
+        workspace.registry_lookups = RegistryLookups(self.world.clock.now, timeout=PATIENCE)
         self.loop.workspace = workspace
 
     def start(self, name: str, reference: str = "tool:1") -> None:
@@ -50,9 +58,9 @@ class ImageHouse(House):
         return found
 
     def requests(self) -> int:
-        """That the registry has answered so far, but for those of this test."""
-        lines = (self.lab.folder / "log").read_text().splitlines()
-        return sum("response completed" in line and "useragent=bai" in line for line in lines)
+        """That were sent to the registry so far, but for those of this test. (Its log is written after its
+        answer.)"""
+        return len(self.sent)
 
 
 def policy(rules: str) -> str:
@@ -73,8 +81,17 @@ def signed_by(*keys: str, images: str = "'*'") -> str:
 
 
 @pytest.fixture
-def house(tmp_path: Path, registry: StartRegistry) -> Iterator[ImageHouse]:
+def house(tmp_path: Path, registry: StartRegistry, monkeypatch: pytest.MonkeyPatch) -> Iterator[ImageHouse]:
     made = ImageHouse(tmp_path, registry())
+    send = requests.Session.send
+
+    def noted(self: requests.Session, request: requests.PreparedRequest, **how: Any) -> requests.Response:
+        if request.headers["User-Agent"] == "bai":
+            made.sent.append(str(request.url))
+        return send(self, request, **how)
+
+    monkeypatch.setattr(requests.Session, "send", noted)
+    monkeypatch.setattr(image_lookup, "_TIMEOUT", PATIENCE)
     yield made
     made.close()
 

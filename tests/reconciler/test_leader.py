@@ -12,7 +12,7 @@ from reconciler.controller.replica import Replica
 from reconciler.store.database.address import StoreAddress
 from reconciler.store.store import Store
 from reconciler.values.clock import VirtualClock
-from reconciler.values.records import PutRecord, Recorded
+from reconciler.values.records import Lease, PutRecord, Recorded
 from schemas.problems.errors.store import LeaseLost
 from tests.lab.postgres import Server
 from tests.waiting import until
@@ -91,6 +91,18 @@ def test_who_is_silent_stops_leading_before_another_begins(
     assert b.gained == 1
 
 
+def test_who_lost_the_lead_and_has_it_again_says_so(
+    store: Store, pair: tuple[SteppedLeader, SteppedLeader]
+) -> None:
+    """Also where the time of the first lead would not be over yet."""
+    a, _ = pair
+    assert a.step()
+    store.unlock(leader_lease_name(CLUSTER))
+    assert not a.step()
+    assert a.step()
+    assert a.said == ["leads", "lost the lead: somebody else took it over", "leads"] and a.gained == 2
+
+
 def test_stopping_hands_over_at_once(pair: tuple[SteppedLeader, SteppedLeader]) -> None:
     a, b = pair
     assert a.step() and not b.step()
@@ -128,6 +140,30 @@ def test_the_apply_of_somebody_else_is_left_alone(
     store.write(applying, [PutRecord(Recorded("Node/n", CLUSTER, 1, "d"))])
 
 
+def test_so_is_one_that_begins_as_the_lead_changes(
+    store: Store,
+    pair: tuple[SteppedLeader, SteppedLeader],
+    clock: VirtualClock,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    a, b = pair
+    assert a.step()
+    ending = store.acquire(CLUSTER, "a", 60, clock.now())
+    clock.advance(15)
+    look, begun = store.lease, []
+
+    def lease(name: str) -> Lease | None:
+        found = look(name)
+        if name == CLUSTER:
+            store.release(ending)
+            begun.append(store.acquire(CLUSTER, "a person", 60, clock.now()))
+        return found
+
+    monkeypatch.setattr(store, "lease", lease)
+    assert b.step()
+    store.write(begun[0], [PutRecord(Recorded("Node/n", CLUSTER, 1, "d"))])
+
+
 def test_leaders_lead_by_themselves(store: Store, clock: VirtualClock) -> None:
     """In threads of their own, as `bai serve` and the loop have them."""
     a, b = SteppedLeader(store, "a", clock), SteppedLeader(store, "b", clock)
@@ -138,7 +174,8 @@ def test_leaders_lead_by_themselves(store: Store, clock: VirtualClock) -> None:
     held = a.leader.lease()
     assert held is not None and held.holder == "a" and b.leader.lease() is None
     a.leader.stop()
-    until(lambda: b.leads, "the second leads")
+    until(lambda: b.gained, "the second leads")
+    assert b.leads
     assert a.leader.lease() is None and (a.gained, b.gained) == (1, 1)
     b.leader.stop()
     assert not b.leads and b.said[-1] == "leads"

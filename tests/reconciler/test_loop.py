@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -21,8 +20,10 @@ from reconciler.controller.stages import NoStageListener, Stage
 from reconciler.gitops.directives import Directive, issue_directive
 from reconciler.workspace.workspace import Workspace
 from schemas.problems.errors.kernel import KernelRefused
+from tests.lab.spaces import PATIENCE
 from tests.reconciler.lab import BASE, NODE, session
 from tests.reconciler.looped import Looped
+from tests.waiting import until
 
 BATCH = "type: batch, resources: {cpu: 1, memory: 1GiB}"
 
@@ -213,14 +214,14 @@ def test_it_wakes_when_something_happens_and_stops_when_told(tmp_path: Path) -> 
     thread = threading.Thread(target=house.loop.run)
     thread.start()
     try:
-        assert provider.listening.wait(60)
+        assert provider.listening.wait(PATIENCE)
         with house.world.lock:
             house.world.die(next(iter(house.world.kernels)), exit_code=0)
         provider.happened.release()
-        assert ended.wait(60), "the event woke the loop, long before its interval"
+        assert ended.wait(PATIENCE), "the event woke the loop, long before its interval"
     finally:
         house.loop.halt()
-        thread.join(60)
+        thread.join(PATIENCE)
     assert not thread.is_alive()
     house.loop.workspace.close()
 
@@ -273,7 +274,7 @@ def test_an_order_that_is_given_while_the_loop_begins_to_listen_is_heard(
     loop = Loop(house.workspace, LoopOptions("loop", 600), log=house.lines.append)
     loop._start_listeners()
     try:
-        assert loop._wake.wait(30)
+        assert loop._wake.wait(PATIENCE)
     finally:
         loop.halt()
 
@@ -300,10 +301,8 @@ def test_orders_are_heard_though_the_store_was_away_at_first(
     loop = Loop(house.workspace, LoopOptions("loop", 0.05), log=house.lines.append)
     loop._start_listeners()
     try:
-        deadline = time.monotonic() + 30
-        while calls.count("bai-orders") < 2 and time.monotonic() < deadline:
-            time.sleep(0.01)
+        until(lambda: calls.count("bai-orders") >= 2, "the store is asked again")
         issue_directive(house.workspace.store, "here", "suspend", Directive("Ada", 1.0))
-        assert loop._wake.wait(30)
+        assert loop._wake.wait(PATIENCE)
     finally:
         loop.halt()

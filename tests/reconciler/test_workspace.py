@@ -6,8 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +18,7 @@ from reconciler.values.plan_options import PlanOptions
 from reconciler.workspace.workspace import Workspace
 from schemas.problems.errors.plan import PlanError, StalePlan
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
+from tests.waiting import until
 
 HERE = """
 apiVersion: bai/v1
@@ -71,13 +71,6 @@ def git(folder: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-def wait(true: Callable[[], bool], what: str) -> None:
-    until = time.monotonic() + 60
-    while not true():
-        assert time.monotonic() < until, what
-        time.sleep(0.05)
-
-
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A git repository, and a place of its own for the processes, which are removed in the end."""
@@ -113,9 +106,9 @@ def test_from_git_to_processes_and_back(folder: Path) -> None:
         saved = load_plan(dump_plan(plan))
         assert workspace.apply(saved, holder="tester").ok
         done = workspace.actual
-        wait(lambda: done().existing["Session/demo/sum"].result == "success", "the batch session ends")
+        until(lambda: done().existing["Session/demo/sum"].result == "success", "the batch session ends")
         assert not workspace.plan().changes
-        wait(lambda: "\n" in logs(workspace, "pair", "sub1"), "the second container speaks")
+        until(lambda: "\n" in logs(workspace, "pair", "sub1"), "the second container speaks")
         assert logs(workspace, "pair", "sub1") == "sub1 of main1=127.0.0.1,sub1=127.0.0.1\n"
         with pytest.raises(StalePlan):
             workspace.apply(saved, holder="tester")
@@ -262,7 +255,7 @@ def test_a_cluster_does_not_go_to_another_provider_with_sessions_running(folder:
         pair = [each.state for each in kernels if each.labels.resource == "Session/demo/pair"]
         assert pair == ["running", "running"]
         done = workspace.actual
-        wait(lambda: done().existing["Session/demo/sum"].result == "success", "the batch session ends")
+        until(lambda: done().existing["Session/demo/sum"].result == "success", "the batch session ends")
         assert workspace.apply(workspace.plan(), holder="tester").ok
         assert "Session/demo/pair" not in workspace.store.recorded("here")
     (folder / "cluster.yaml").write_text(HERE.replace("{provider: process}", "{provider: declared}"))

@@ -26,8 +26,10 @@ def create_store_file(address: StoreAddress) -> None:
     try:
         require_regular_path(path)
     except FileNotFoundError:
-        # Made before the database opens it: its side files take over the mode.
-        os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))
+        # Made before the database opens it: its side files take over the mode. Not by opening it: another
+        # thread may be faster, and lose the locks that it has on the file once we close it.
+        with contextlib.suppress(FileExistsError):
+            os.mknod(os.path.realpath(path), 0o600)
 
 
 def create_store_folder(path: Path) -> None:

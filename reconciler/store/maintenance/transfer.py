@@ -40,7 +40,9 @@ class PreservedRows:
 def lock_tables(connection: Connection) -> None:
     """Nobody else writes anything until this transaction ends; reading goes on."""
     if is_server(connection):
-        names = ", ".join(f'"{table.name}"' for table in _COPIED_TABLES)
+        # Writers begin with the leases: else each could wait for what the other one has.
+        ordered = sorted(_COPIED_TABLES, key=lambda table: table is not tables.leases)
+        names = ", ".join(f'"{table.name}"' for table in ordered)
         connection.execute(text(f"LOCK TABLE {names} IN EXCLUSIVE MODE"))
 
 

@@ -8,7 +8,7 @@ import socket
 import subprocess
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from reconciler.sources.git_command import GitLogin
 from schemas.problems.errors.git_remote import NoSuchRevision, RemoteUnreachable
 from tests.reconciler.gitops.repositories import git
 from tests.reconciler.gitops.test_revision_tracker import Lab, lab, taken
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -228,21 +229,12 @@ def mentioning(word: str) -> list[str]:
     return found
 
 
-def soon(what: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 30
-    while time.monotonic() < deadline:
-        if what():
-            return True
-        time.sleep(0.05)
-    return False
-
-
 def test_a_server_that_hangs_leaves_no_process_behind(tmp_path: Path) -> None:
     with silent() as port:
         url = f"http://127.0.0.1:{port}/hung-{tmp_path.name}.git"
         with pytest.raises(RemoteUnreachable, match="no answer within"):
             Remote(url, tmp_path / "copy").fetch("main", timeout=2)
-        assert soon(lambda: not mentioning(url)), mentioning(url)
+        until(lambda: not mentioning(url), lambda: f"gone: {mentioning(url)}")
 
 
 def test_a_server_that_hangs_in_the_middle_leaves_the_copy_whole(lab: Lab, tmp_path: Path) -> None:
@@ -258,7 +250,7 @@ def test_a_server_that_hangs_in_the_middle_leaves_the_copy_whole(lab: Lab, tmp_p
             remote.fetch("main", timeout=2)
     finally:
         del os.environ["GIT_SSH_COMMAND"]
-    assert soon(lambda: not mentioning(hung.name)), mentioning(hung.name)
+    until(lambda: not mentioning(str(hung)), lambda: f"gone: {mentioning(str(hung))}")
     assert taken(lab.follow()) == good
 
 

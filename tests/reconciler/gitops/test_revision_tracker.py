@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import shutil
 import subprocess
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
+from reconciler.gitops import remote
 from reconciler.gitops.remote import Remote, redact_url
 from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
+from reconciler.sources import git_command
 from reconciler.sources.git_command import GitLogin
 from reconciler.sources.source import open_source
 from schemas.problems.errors.git_remote import HistoryRewritten, NoSuchRevision, RemoteUnreachable
 from tests.reconciler.gitops.repositories import Pair, git
+from tests.waiting import until
 
 
 class Memory(dict[str, str]):
@@ -221,6 +227,35 @@ def test_many_ask_for_one_copy_at_once(lab: Lab) -> None:
     good = git(lab.pair.work, "rev-parse", "HEAD")
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(lambda _: lab.remote.fetch("main"), range(8))) == {good}
+
+
+def test_who_asks_slowly_does_not_take_a_branch_back(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two threads; the first is held up while it has what the branch was, and somebody pushes."""
+    waits, real_lock = threading.Event(), fcntl.flock
+    second: list[str] = []
+    faster = threading.Thread(target=lab.remote.fetch, args=("main",))
+
+    def lock(file: IO[str], how: int) -> None:
+        try:
+            real_lock(file, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waits.set()
+            real_lock(file, how)
+
+    def run_git(login: GitLogin, url: str, *words: str, **named: Any) -> subprocess.CompletedProcess[str]:
+        done = git_command.run_git(login, url, *words, **named)
+        if words[0] == "rev-parse" and not second:
+            second.append(lab.pair.commit({"b.yaml": "b"}))
+            lab.pair.push()
+            faster.start()
+            until(lambda: waits.is_set() or not faster.is_alive(), "the other thread waits, or is through")
+        return done
+
+    monkeypatch.setattr(remote, "run_git", run_git)
+    monkeypatch.setattr(fcntl, "flock", lock)
+    lab.remote.fetch("main")
+    faster.join()
+    assert [lab.remote.fetch("main")] == second
 
 
 def test_another_commit_can_be_named(lab: Lab) -> None:

@@ -16,6 +16,7 @@ from aiosmtpd.smtp import AuthResult, Envelope, LoginPassword, Session
 
 from tests.harness.ports import free_port
 from tests.lab.certificates import Certificate
+from tests.lab.spaces import PATIENCE
 
 
 @dataclass
@@ -117,7 +118,7 @@ def mail_server(
         options |= {"tls_context": context, "require_starttls": True}
     elif kind == "tls":
         options |= {"ssl_context": context}
-    controller = Controller(post, **options)
+    controller = Controller(post, ready_timeout=PATIENCE, **options)
     controller.start()
     post.port = controller.port
     try:

@@ -1,67 +1,85 @@
-"""Many processes that all want to write to one cluster, some of them slow, some killed: each child of `swarm`
-takes the lease, counts one on, and says so once the store has taken it."""
+"""Many processes that all want to write to one cluster, some of them slow, some killed: each takes the lease,
+counts one on, and says so once the store has taken it."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
 import random
 import signal
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from multiprocessing.connection import Connection
+
+from tenacity import Retrying, retry_if_exception_type, wait_fixed
 
 from reconciler.store.database.address import StoreAddress
 from reconciler.store.store import Store
 from reconciler.values.records import Event, PutRecord
 from schemas.problems.errors.store import LeaseHeld, LeaseLost, StoreUnavailable
+from tests.harness.clean_forks import FORKS
 from tests.reconciler.store.samples import CLUSTER, NAME, record
 
 TTL = 0.05
 
 
-@dataclass
-class Child:
-    """`said`: (token, number) of every write that it was told is done."""
+class Writer:
+    """One of these processes; it goes on until it is told to end, or nobody is there who could tell."""
 
-    pid: int
-    reader: int
+    def __init__(self, address: StoreAddress, seed: int) -> None:
+        self._said, said = FORKS.Pipe(duplex=False)
+        over, self._over = FORKS.Pipe(duplex=False)
+        self._process = FORKS.Process(target=_write, args=(address, seed, said, over))
+        self._process.start()
+        said.close()
+        over.close()
+
+    def has_written(self) -> bool:
+        return self._said.poll()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def tell_to_end(self) -> None:
+        self._over.close()
 
     def ended(self) -> list[tuple[int, int]]:
-        with os.fdopen(self.reader) as lines:
-            said = [tuple(json.loads(line)) for line in lines if line.endswith("\n")]
-        _, status = os.waitpid(self.pid, 0)
-        killed = os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGKILL
-        assert killed or os.waitstatus_to_exitcode(status) == 0
-        return said
+        """(token, number) of every write that it was told is done."""
+        written = []
+        with self._said, contextlib.suppress(EOFError):
+            while True:
+                written.append(self._said.recv())
+        self._process.join()
+        assert self._process.exitcode in (0, -signal.SIGKILL)
+        return written
 
 
-def child(address: StoreAddress, seed: int, seconds: float) -> Child:
-    reader, writer = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.close(writer)
-        return Child(pid, reader)
-    code = 1
+@contextlib.contextmanager
+def writers(address: StoreAddress, seeds: range) -> Iterator[list[Writer]]:
+    """One for each of `seeds`, and none afterwards, whatever became of the list meanwhile."""
+    made: list[Writer] = []
     try:
-        os.close(reader)
-        _work(address, random.Random(seed), f"child {seed}", seconds, lambda line: _say(writer, line))
-        code = 0
+        for seed in seeds:
+            made.append(Writer(address, seed))
+        yield made
     finally:
-        os._exit(code)
+        for each in made:
+            each.tell_to_end()
 
 
-def _say(writer: int, line: object) -> None:
-    os.write(writer, (json.dumps(line) + "\n").encode())
+def _write(address: StoreAddress, seed: int, said: Connection, over: Connection) -> None:
+    with contextlib.suppress(StoreUnavailable):
+        _work(address, random.Random(seed), f"child {seed}", over.poll, said.send)
 
 
 def _work(
-    address: StoreAddress, rng: random.Random, holder: str, seconds: float, say: Callable[[object], None]
+    address: StoreAddress,
+    rng: random.Random,
+    holder: str,
+    over: Callable[[], bool],
+    say: Callable[[tuple[int, int]], None],
 ) -> None:
-    with _opened(address) as store:
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+    with _opened(address, over) as store:
+        while not over():
             with contextlib.suppress(LeaseHeld, LeaseLost, StoreUnavailable):
                 take = store.steal if rng.random() < 0.1 else store.acquire
                 lease = take(CLUSTER, holder, TTL, time.time())
@@ -81,8 +99,11 @@ def _work(
             time.sleep(rng.uniform(0, 0.003))
 
 
-def _opened(address: StoreAddress) -> Store:
-    while True:
-        with contextlib.suppress(StoreUnavailable):
-            return Store.open(address)
-        time.sleep(0.01)
+def _opened(address: StoreAddress, over: Callable[[], bool]) -> Store:
+    retrying = Retrying(
+        retry=retry_if_exception_type(StoreUnavailable),
+        stop=lambda _: over(),
+        wait=wait_fixed(0.01),
+        reraise=True,
+    )
+    return retrying(Store.open, address)

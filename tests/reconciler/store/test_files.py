@@ -11,10 +11,13 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
+from reconciler.store.database.address import StoreAddress
 from reconciler.store.database.sqlite import CONNECTIONS
+from reconciler.store.maintenance import files
 from reconciler.store.store import Store
 from reconciler.values.records import PutRecord
 from schemas.problems.errors.store import StoreError
@@ -39,6 +42,56 @@ def test_a_file_needs_nothing_of_a_server(store: Store) -> None:
         [sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_a_file_that_another_one_fills_at_the_moment_is_waited_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SQLite's own waiting is none where a file is to have its log of writes."""
+    path = tmp_path / "store.db"
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as other:
+        other.execute("BEGIN IMMEDIATE")
+        pauses: list[float] = []
+
+        def pause(seconds: float) -> None:
+            pauses.append(seconds)
+            if len(pauses) == 3:
+                other.execute("COMMIT")
+
+        monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=pause))
+        Store.open(path).close()
+        assert len(pauses) == 3
+        assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+
+
+WRITES = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=0)
+try:
+    connection.execute("BEGIN IMMEDIATE")
+except sqlite3.OperationalError as error:
+    print(error)
+"""
+
+
+def test_who_comes_too_late_to_make_the_file_leaves_the_locks_on_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """All that this process has are gone when any descriptor of the file is closed."""
+    path = tmp_path / "store.db"
+    with contextlib.ExitStack() as held:
+
+        def too_early(_: Path) -> None:
+            other = held.enter_context(contextlib.closing(sqlite3.connect(path, isolation_level=None)))
+            other.execute("BEGIN IMMEDIATE")
+            raise FileNotFoundError
+
+        monkeypatch.setattr(files, "require_regular_path", too_early)
+        files.create_store_file(StoreAddress(path=path))
+        done = subprocess.run(
+            [sys.executable, "-c", WRITES, path], capture_output=True, text=True, check=True
+        )
+        assert done.stdout == "database is locked\n"
 
 
 def descriptors(store: Store) -> int:

@@ -3,10 +3,8 @@ connection broken."""
 
 from __future__ import annotations
 
-import contextlib
-import os
+import itertools
 import random
-import signal
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -16,8 +14,9 @@ import pytest
 from reconciler.store.database.address import StoreAddress
 from reconciler.store.store import Store
 from tests.lab.postgres import Server
-from tests.reconciler.store.hammer import Child, child
+from tests.reconciler.store.hammer import Writer, writers
 from tests.reconciler.store.samples import CLUSTER, NAME
+from tests.waiting import until
 
 pytestmark = pytest.mark.slow
 
@@ -46,33 +45,29 @@ def check(store: Store, said: list[tuple[int, int]]) -> None:
 
 
 def test_many_writers_and_no_lost_write(store: Store) -> None:
-    children = [child(store.address, seed, SECONDS) for seed in range(4)]
-    said = [each for one in children for each in one.ended()]
+    with writers(store.address, range(4)) as several:
+        time.sleep(SECONDS)
+        until(lambda: len({event.actor for event in store.events(CLUSTER)}) > 1, "more than one has written")
+    said = [each for one in several for each in one.ended()]
     check(store, said)
     assert len(said) == len(store.events(CLUSTER))
-    assert len({event.actor for event in store.events(CLUSTER)}) > 1
 
 
 def test_writers_that_are_killed(store: Store) -> None:
     rng = random.Random(1)
-    end = time.monotonic() + SECONDS
     said: list[tuple[int, int]] = []
-    living: dict[int, Child] = {}
-    seed = 0
-    try:
-        while time.monotonic() < end:
-            while len(living) < 3:
-                seed += 1
-                living[seed] = child(store.address, seed, SECONDS)
+    with writers(store.address, range(3)) as living:
+        end = time.monotonic() + SECONDS
+        for seed in itertools.count(3):
             time.sleep(rng.uniform(0.02, 0.3))
-            victim = living.pop(rng.choice(sorted(living)))
-            os.kill(victim.pid, signal.SIGKILL)
+            victim = living.pop(rng.randrange(3))
+            victim.kill()
             said += victim.ended()
-    finally:
-        for each in living.values():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(each.pid, signal.SIGKILL)
-            said += each.ended()
+            living.append(Writer(store.address, seed))
+            if time.monotonic() > end:
+                break
+        until(lambda: said or any(one.has_written() for one in living), "somebody has written")
+    said += [each for one in living for each in one.ended()]
     assert said
     check(store, said)
 
@@ -80,13 +75,19 @@ def test_writers_that_are_killed(store: Store) -> None:
 def test_writers_whose_connections_break(postgres: Server) -> None:
     address = StoreAddress.parse(postgres.database())
     rng = random.Random(2)
-    children = [child(address, seed, SECONDS) for seed in range(3)]
-    end = time.monotonic() + SECONDS
     broken = 0
-    while time.monotonic() < end:
-        time.sleep(rng.uniform(0.01, 0.2))
-        broken += postgres.kill_connections(address.plain_url)
-    said = [each for one in children for each in one.ended()]
+    with writers(address, range(3)) as several:
+        end = time.monotonic() + SECONDS
+
+        def has_broken_enough() -> bool:
+            nonlocal broken
+            time.sleep(rng.uniform(0.01, 0.2))
+            broken += postgres.kill_connections(address.plain_url)
+            return time.monotonic() > end and broken > 0
+
+        until(has_broken_enough, "connections of the writers were broken")
+        until(lambda: any(one.has_written() for one in several), "somebody has written")
+    said = [each for one in several for each in one.ended()]
     with Store.open(address) as store:
         check(store, said)
-    assert broken and said
+    assert said

@@ -8,13 +8,17 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Connection, text
 
+from reconciler.store import leases, writes
 from reconciler.store.database.address import StoreAddress
-from reconciler.store.database.engine import open_engine, run_transaction
+from reconciler.store.database.engine import open_engine, run_transaction, write_transaction
+from reconciler.store.maintenance import transfer
 from reconciler.store.store import Store
 from reconciler.values.records import Audit, Event, JournalEntry, PutRecord
 from schemas.problems.errors.store import LeaseHeld, StoreError, StoreUnavailable
 from tests.lab.postgres import PASSWORD, Server
+from tests.lab.spaces import PATIENCE
 from tests.reconciler.store.samples import CLUSTER, NAME, record
+from tests.waiting import until
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -187,7 +191,7 @@ def test_a_server_that_stops_is_missed_and_comes_back(postgres: Server, url: str
 
 def test_two_that_block_each_other_both_come_to_their_end(url: str) -> None:
     address = StoreAddress.parse(url)
-    engine, met = open_engine(address), threading.Barrier(2, timeout=30)
+    engine, met = open_engine(address), threading.Barrier(2, timeout=PATIENCE)
     with Store.open(address) as store:
         for key in "ab":
             store.set_meta(key, "0")
@@ -213,3 +217,31 @@ def test_two_that_block_each_other_both_come_to_their_end(url: str) -> None:
     assert len(tries) == 3
     with Store.open(address) as store:
         assert (store.meta("a"), store.meta("b")) == ("2", "2")
+
+
+def test_who_replaces_a_store_waits_for_a_writer_and_neither_blocks_the_other(
+    postgres: Server, url: str
+) -> None:
+    """The writer has begun, and has more to write, when all tables are to be locked."""
+    address, failed = StoreAddress.parse(url), []
+    engine = open_engine(address)
+    waiting = "SELECT 1 FROM pg_locks WHERE NOT granted AND mode = 'ExclusiveLock' AND locktype = 'relation'"
+
+    def lock() -> None:
+        try:
+            with write_transaction(engine, address) as connection:
+                transfer.lock_tables(connection)
+        except StoreError as error:
+            failed.append(error)
+
+    locker = threading.Thread(target=lock)
+    with Store.open(address, server_time=False) as store:
+        lease = store.acquire(CLUSTER, "me", 60, 0)
+    with write_transaction(engine, address) as connection:
+        leases.fence_write(connection, lease, tell=True)
+        locker.start()
+        until(lambda: postgres.execute(waiting), "the other one waits")
+        writes.write_changes(connection, lease, [PutRecord(record()), Event(NAME, "", "NEW", "", 1.0)])
+    locker.join()
+    engine.dispose()
+    assert failed == []

@@ -4,7 +4,6 @@ gigabytes, where an honest one takes a fraction of a second."""
 from __future__ import annotations
 
 import contextlib
-import os
 import resource
 import signal
 import tarfile
@@ -13,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from schemas.hardware.importers import UnreadableCapture, import_captures
+from tests.harness.clean_forks import FORKS
 
 SECONDS = 15
 MEMORY = 2 << 30
@@ -79,22 +79,21 @@ COSTLY: dict[str, Callable[[], str | bytes]] = {
 }
 
 
-@pytest.mark.parametrize("name", COSTLY)
-def test_it_is_answered(name: str) -> None:
+def answer(name: str) -> None:
     made = COSTLY[name]()
     data = made.encode() if isinstance(made, str) else made
-    child = os.fork()
-    if not child:
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-        resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
-        code = 1
-        with contextlib.suppress(BaseException):
-            with contextlib.suppress(UnreadableCapture):
-                import_captures([data])
-            code = 0
-        os._exit(code)
-    _, status = os.waitpid(child, 0)
-    code = os.waitstatus_to_exitcode(status)
+    resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+    resource.setrlimit(resource.RLIMIT_AS, (MEMORY, MEMORY))
+    with contextlib.suppress(UnreadableCapture):
+        import_captures([data])
+
+
+@pytest.mark.parametrize("name", COSTLY)
+def test_it_is_answered(name: str) -> None:
+    child = FORKS.Process(target=answer, args=(name,))
+    child.start()
+    child.join()
+    code = child.exitcode
     assert code != -signal.SIGKILL and code != -signal.SIGXCPU, (
         f"{SECONDS} s of processor time are not enough"
     )
