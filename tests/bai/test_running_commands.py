@@ -143,7 +143,7 @@ def test_logs_follow_until_interrupted(world: Repo) -> None:
     with world.start("logs", "-f", "talker") as started:
         assert [next_line(started) for _ in range(3)] == ["one\n", "two\n", "three\n"]
         started.send_signal(signal.SIGINT)
-        assert started.wait(timeout=60) == 0
+        assert started.wait(timeout=PATIENCE) == 0
 
 
 def test_an_interrupted_command_exits_with_one() -> None:
@@ -178,7 +178,7 @@ def test_events_follow_tells_what_happens_next(repo: Repo) -> None:
         repo.ok("apply", "--yes")
         event = json.loads(next_line(started))
         started.send_signal(signal.SIGINT)
-        assert started.wait(timeout=60) == 0
+        assert started.wait(timeout=PATIENCE) == 0
     assert event["version"] == "bai.event/v1" and event["resource"] == "Session/demo/late"
     assert event["seq"] == past["seq"] + 1
 
@@ -364,7 +364,7 @@ def test_a_person_at_a_terminal_is_asked_and_sees_colour(repo: Repo) -> None:
             env=environment,
             cwd=str(Path(__file__).parents[2]),
             encoding="utf-8",
-            timeout=60,
+            timeout=PATIENCE,
             use_poll=True,
             dimensions=(50, 120),
         )
