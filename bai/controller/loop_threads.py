@@ -122,11 +122,14 @@ def _run_all(loops: Sequence[Loop]) -> None:
         raise broken[0]
 
 
-def halt_on_signal(loops: Sequence[Loop]) -> AbstractContextManager[None]:
-    """The first Ctrl-C (or SIGTERM) halts them; the second leaves at once."""
+def halt_on_signal(
+    loops: Sequence[Loop], also: Callable[[], None] = lambda: None
+) -> AbstractContextManager[None]:
+    """The first Ctrl-C (or SIGTERM) halts them, and does what else ends then; the second leaves at once."""
 
     def halt() -> None:
         for loop in loops:
             loop.halt()
+        also()
 
     return graceful_stop(lambda: any(loop.halted for loop in loops), halt)

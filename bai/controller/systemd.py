@@ -17,6 +17,8 @@ from schemas.values.naturals import parse_natural
 READY = "READY=1"
 ALIVE = "WATCHDOG=1"
 STOPPING = "STOPPING=1"
+ROOM_TIMEOUT = 30.0
+"""Seconds in which who listens, and is behind, takes a datagram: without READY=1 a unit is never up."""
 
 
 class SystemdNotifier:
@@ -35,7 +37,7 @@ class SystemdNotifier:
             return
         where = "\0" + self._address[1:] if self._address.startswith("@") else self._address
         with contextlib.suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as out:
-            out.setblocking(False)
+            out.settimeout(ROOM_TIMEOUT)
             out.sendto("\n".join(lines).encode(), where)
 
 

@@ -86,13 +86,22 @@ class Server:
         ended = False
         try:
             loops = [cluster.loop for cluster in self._loops.clusters.values()]
-            with leader_election(loops, self._lease), running_dispatchers(loops) as dispatchers:
+
+            def end_server() -> None:
+                server.should_exit = True
+
+            with (
+                # A signal may come before uvicorn hears it, and uvicorn raises the one that ended it once
+                # more, which must not end what follows.
+                halt_on_signal(loops, end_server),
+                leader_election(loops, self._lease),
+                running_dispatchers(loops) as dispatchers,
+            ):
                 for name, dispatcher in dispatchers.items():
                     self._loops.clusters[name].dispatcher = dispatcher
                 self._loops.start()
                 try:
-                    # uvicorn raises once more the signal that ended it, which must not end what follows.
-                    with halt_on_signal(loops), _monitored(server, self._loops):
+                    with _monitored(server, self._loops):
                         server.run([self._socket])
                 finally:
                     self._loops.halt()

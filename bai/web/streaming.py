@@ -7,9 +7,11 @@ There are only so many, for one person and in all.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
+import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 
 MOST_FOLLOWERS = 64
 """Followers in all."""
@@ -17,6 +19,12 @@ MOST_PER_USER = 8
 """Followers of one person."""
 READ_AHEAD = 16
 """Pieces that are read before the connection has taken them."""
+
+
+def call_in(loop: asyncio.AbstractEventLoop, callback: Callable[..., object], *arguments: object) -> None:
+    """Have it called in the thread of `loop`; nobody is left to hear it where that has ended."""
+    with contextlib.suppress(RuntimeError):
+        loop.call_soon_threadsafe(callback, *arguments)
 
 
 class TooManyFollowers(Exception):
@@ -28,7 +36,8 @@ class Followers:
 
     def __init__(self, most: int = MOST_FOLLOWERS, most_each: int = MOST_PER_USER) -> None:
         self._most, self._most_each = most, most_each
-        self._lock = threading.Lock()
+        # Garbage may be collected, and a place given back, while this very thread has it.
+        self._lock = threading.RLock()
         self._now: Counter[str] = Counter()
 
     def follow(self, name: str, output: Iterator[bytes]) -> AsyncIterator[bytes]:
@@ -37,16 +46,30 @@ class Followers:
             if self._now.total() >= self._most or self._now[name] >= self._most_each:
                 raise TooManyFollowers
             self._now[name] += 1
-        return self._pieces(name, output)
+        reading = threading.Event()
+        pieces = self._pieces(name, output, reading)
+        # Whose client leaves before the answer begins is never asked for a piece.
+        weakref.finalize(pieces, self._give_back_unread, name, reading).atexit = False
+        return pieces
 
-    async def _pieces(self, name: str, output: Iterator[bytes]) -> AsyncIterator[bytes]:
+    def _give_back(self, name: str) -> None:
+        with self._lock:
+            self._now[name] -= 1
+
+    def _give_back_unread(self, name: str, reading: threading.Event) -> None:
+        if not reading.is_set():
+            self._give_back(name)
+
+    async def _pieces(
+        self, name: str, output: Iterator[bytes], reading: threading.Event
+    ) -> AsyncIterator[bytes]:
         loop = asyncio.get_running_loop()
         pieces: asyncio.Queue[bytes | None] = asyncio.Queue()
         room, gone = threading.Semaphore(READ_AHEAD), threading.Event()
 
         def hand(piece: bytes | None) -> None:
-            if not gone.is_set() and not loop.is_closed():
-                loop.call_soon_threadsafe(pieces.put_nowait, piece)
+            if not gone.is_set():
+                call_in(loop, pieces.put_nowait, piece)
 
         def read() -> None:
             try:
@@ -56,11 +79,11 @@ class Followers:
                         return
                     hand(piece)
             finally:
+                self._give_back(name)  # Before anybody is told of the end, and comes again.
                 hand(None)
-                with self._lock:
-                    self._now[name] -= 1
 
         threading.Thread(target=read, name="bai-follower", daemon=True).start()
+        reading.set()
         try:
             while (piece := await pieces.get()) is not None:
                 room.release()

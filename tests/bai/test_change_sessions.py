@@ -291,7 +291,8 @@ def test_a_loop_takes_it_up(repo: Repo, tmp_path: Path) -> None:
     """From the command to the processes: held it is not started, released it is, cancelled it is stopped."""
     house = House(repo, tmp_path / "house")
     try:
-        house.push("one", text=one("one", ", hold: true, resources: {cpu: 100m, memory: 64MiB}"))
+        text = one("one", ", hold: true, resources: {cpu: 100m, memory: 64MiB}")
+        house.push("one", text=text.replace("sleep, '9'", "sleep, '1000'"))
         house.start()
         until(lambda: "held by its document" in house.bai("get", "one"), "it waits")
         house.repo.ok("release", "one")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.bai.conftest import CLUSTER, WHO, Repo
+from tests.bai.conftest import CLUSTER, PATIENCE, WHO, Repo
 from tests.reconciler.gitops.repositories import Pair, git
 from tests.waiting import until
 
@@ -37,7 +37,7 @@ class House:
     def stop(self) -> int:
         assert self._loop is not None
         self._loop.send_signal(signal.SIGTERM)
-        return self._loop.wait(60)
+        return self._loop.wait(PATIENCE)
 
     def says(self, words: str) -> bool:
         return words in self.log.read_text()

@@ -16,7 +16,7 @@ from typing import Any
 import pexpect
 import pytest
 
-from tests.bai.conftest import Repo, new_repo, tidy
+from tests.bai.conftest import PATIENCE, Repo, new_repo, tidy
 from tests.bai.test_running_commands import next_line
 from tests.waiting import until
 
@@ -45,7 +45,7 @@ def terminal(repo: Repo, *words: str) -> pexpect.spawn:  # type: ignore[type-arg
         env={**os.environ, **repo.env, "TERM": "xterm", "LC_ALL": "C.UTF-8"},
         cwd=str(ROOT),
         encoding="utf-8",
-        timeout=60,
+        timeout=PATIENCE,
         use_poll=True,
         dimensions=(30, 100),
     )
@@ -183,7 +183,7 @@ def test_port_forward_until_interrupted(world: Repo) -> None:
         with socket.create_connection(("127.0.0.1", local[1]), timeout=60) as stream:
             assert stream.recv(100) == b""
         started.send_signal(signal.SIGINT)
-        _, err = started.communicate(timeout=60)
+        _, err = started.communicate(timeout=PATIENCE)
     assert started.returncode == 0
     assert "a connection failed: Port 7 of kernel" in err
 
@@ -231,7 +231,7 @@ def test_logs_of_all_containers(world: Repo) -> None:
     with world.start("logs", "-f", "-a", "pair") as started:
         assert {next_line(started), next_line(started)} == {"main1 | up\n", "sub1  | up\n"}
         started.send_signal(signal.SIGINT)
-        assert started.wait(timeout=60) == 0
+        assert started.wait(timeout=PATIENCE) == 0
 
 
 def test_logs_since_a_time(world: Repo) -> None:
@@ -257,7 +257,7 @@ def test_events_live_tell_of_containers(repo: Repo) -> None:
             if done(heard):
                 break
         started.send_signal(signal.SIGINT)
-        assert started.wait(timeout=60) == 0
+        assert started.wait(timeout=PATIENCE) == 0
     assert done(heard)
     assert repo("events", "--live").code == 1
 

@@ -22,7 +22,7 @@ kind: Cluster
 metadata: {{name: far}}
 spec:
   provider: declared
-  ssh: {{user: root, keyFrom: lab/key, knownHostsFrom: lab/known_hosts, connectTimeout: 5s}}
+  ssh: {{user: root, keyFrom: lab/key, knownHostsFrom: lab/known_hosts, connectTimeout: 60s}}
 ---
 apiVersion: bai/v1
 kind: ResourceGroup
@@ -78,7 +78,7 @@ def far(tmp_path: Path, sshd_nodes: SshdNodes) -> Repo:
 def trust(node: SshdNode, known: Path) -> None:
     """What the message says to do."""
     scanned = subprocess.run(
-        ["ssh-keyscan", "-T", "20", node.address], capture_output=True, check=True, timeout=60
+        ["ssh-keyscan", "-T", "60", node.address], capture_output=True, check=True, timeout=300
     ).stdout
     known.write_bytes(known.read_bytes() + scanned)
     close_connections()  # as the next command's process

@@ -14,7 +14,7 @@ from types import SimpleNamespace
 import pytest
 
 from schemas.kinds.notification import CLASSES
-from tests.bai.conftest import Repo
+from tests.bai.conftest import PATIENCE, Repo
 from tests.lab.stores import NAME, environment, owner_file
 from tests.reconciler.notify.servers import Hook, hook
 from tests.waiting import until
@@ -83,7 +83,7 @@ def running(repo: Repo, log: Path) -> Iterator[None]:
         yield
     finally:
         loop.send_signal(signal.SIGTERM)
-        assert loop.wait(60) == 0, log.read_text()
+        assert loop.wait(PATIENCE) == 0, log.read_text()
 
 
 def test_a_loop_tells_and_its_successor_repeats_nothing(told: Repo, server: Hook, tmp_path: Path) -> None:

@@ -10,12 +10,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from bai.cli.formats import Format
+from bai.cli.inspect import event_list
+from reconciler.values.records import Event
 from tests.bai.conftest import PATIENCE, Repo, new_repo, tidy
 from tests.waiting import until
 
@@ -140,7 +143,7 @@ def test_logs_follow_until_interrupted(world: Repo) -> None:
     with world.start("logs", "-f", "talker") as started:
         assert [next_line(started) for _ in range(3)] == ["one\n", "two\n", "three\n"]
         started.send_signal(signal.SIGINT)
-        assert started.wait(timeout=60) == 0
+        assert started.wait(timeout=PATIENCE) == 0
 
 
 def test_an_interrupted_command_exits_with_one() -> None:
@@ -175,9 +178,26 @@ def test_events_follow_tells_what_happens_next(repo: Repo) -> None:
         repo.ok("apply", "--yes")
         event = json.loads(next_line(started))
         started.send_signal(signal.SIGINT)
-        assert started.wait(timeout=60) == 0
+        assert started.wait(timeout=PATIENCE) == 0
     assert event["version"] == "bai.event/v1" and event["resource"] == "Session/demo/late"
     assert event["seq"] == past["seq"] + 1
+
+
+def test_following_begins_where_what_was_printed_ends(repo: Repo, monkeypatch: pytest.MonkeyPatch) -> None:
+    repo.ok("apply", "--yes")
+    repo.session("late", *LOUD)
+    printed: list[list[str]] = []
+
+    def print_events(found: Iterable[Event], format: Format) -> None:
+        printed.append([f"{each.resource} {each.after}" for each in found])
+        if len(printed) > 1:
+            raise KeyboardInterrupt
+        repo.ok("apply", "--yes")
+
+    monkeypatch.setattr(event_list, "print_events", print_events)
+    repo.ok("events", "late", "--follow")
+    first, then = printed
+    assert first == [] and then[-1] == "Session/demo/late RUNNING"
 
 
 def test_state_list_and_backup(world: Repo, tmp_path: Path) -> None:
@@ -344,7 +364,7 @@ def test_a_person_at_a_terminal_is_asked_and_sees_colour(repo: Repo) -> None:
             env=environment,
             cwd=str(Path(__file__).parents[2]),
             encoding="utf-8",
-            timeout=60,
+            timeout=PATIENCE,
             use_poll=True,
             dimensions=(50, 120),
         )

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
 import subprocess
+import sys
 
 import httpx
 import pytest
 import yaml
 
 from bai.web import server as serving
-from tests.bai.conftest import Repo
+from tests.bai.conftest import PATIENCE, Repo
 from tests.waiting import until
 
 
@@ -119,10 +121,32 @@ def test_a_server_from_beginning_to_end(repo: Repo) -> None:
         assert browser.get("/").url.path == "/login", "the token is nobody's any more"
         assert browser.get("/").url.path == "/clusters/here"
         server.send_signal(signal.SIGTERM)
-        assert server.wait(60) == 0
+        assert server.wait(PATIENCE) == 0
     finally:
         server.kill()
         server.communicate()
         access.unlink()
     assert "suspend" in repo.ok("audit").out
     repo.ok("resume")
+
+
+def test_a_signal_before_the_server_listens_ends_it(repo: Repo) -> None:
+    code = (
+        "import os, signal, uvicorn\n"
+        "run = uvicorn.Server.run\n"
+        "def signalled(*given):\n"
+        "    os.kill(os.getpid(), signal.SIGTERM)\n"
+        "    run(*given)\n"
+        "uvicorn.Server.run = signalled\n"
+        "from bai.cli.main import main\n"
+        "main()\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code, "-C", str(repo.root), "serve", "--listen", "127.0.0.1:0"],
+        env={**os.environ, **repo.env},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert done.stdout.endswith("stopped\n")

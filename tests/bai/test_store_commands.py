@@ -152,7 +152,7 @@ def test_events_of_others_are_followed_over_the_server(shared: Repo) -> None:
 
 def test_status_knows_a_loop_on_a_server_by_its_lead(shared: Repo) -> None:
     assert shared.ok("status", "--format", "json").json["loop"]["state"] == "never"
-    with shared.start("reconcile", "--interval", "1s") as loop:
+    with shared.start("reconcile", "--interval", "1s", "--lease", "120s") as loop:
         try:
             shown = until(
                 lambda: (

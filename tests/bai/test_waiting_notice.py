@@ -7,6 +7,7 @@ import io
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -24,6 +25,7 @@ from tests.waiting import until
 def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHOWN_AFTER", 0.0)
     monkeypatch.setattr(module, "_REDRAWN", 0.005)
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: 10.0))
 
 
 @pytest.mark.usefixtures("at_once")
@@ -58,7 +60,8 @@ def test_a_terminal_that_is_gone_stops_nothing() -> None:
         pass
 
 
-def test_what_takes_no_time_is_not_told() -> None:
+def test_what_takes_no_time_is_not_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHOWN_AFTER", 3600.0)
     terminal = Terminal(60)
     with WaitingNotice(terminal).during("planning"):
         pass

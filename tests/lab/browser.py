@@ -4,12 +4,19 @@
         page = chromium.page(java_script_enabled=False)
 
 One process for all tests of the group `browser`; each page has cookies and a cache of its own.
+
+Chromium gives up what it loads (ERR_NETWORK_CHANGED) when an interface of its network comes or goes, as other
+tests' engines make them all the time. Where root runs the tests it has a network of its own, in which nothing
+changes: what it is to reach listens at `chromium.listening()`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -17,13 +24,14 @@ import pytest
 from tests.harness.labs import at_the_end_of
 from tests.lab.cache import LabUnavailable, tool
 from tests.lab.lent import lent
-from tests.lab.spaces import PATIENCE
+from tests.lab.spaces import PATIENCE, Spaces, inside, listening, what_lacks
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 GROUP = "browser"
 PROGRAM = "chromium"
+LOCAL = "127.0.0.1"
 
 
 class Chromium:
@@ -32,16 +40,29 @@ class Chromium:
         from playwright.sync_api import Error, expect, sync_playwright  # every worker imports this module
 
         program = tool(PROGRAM)
-        self._driver = sync_playwright().start()
-        # Chromium makes no sandbox for root.
-        options = ["--no-sandbox"] if os.geteuid() == 0 else []
-        try:
-            self._browser = self._driver.chromium.launch(executable_path=program, args=options)
-        except Error as error:
-            self._driver.stop()
-            raise LabUnavailable(f"{PROGRAM} does not start: {error.message.splitlines()[0]}") from None
+        with contextlib.ExitStack() as undone:
+            self._network = ""
+            if not what_lacks("ip"):
+                spaces = Spaces()
+                undone.callback(spaces.close)
+                self._network = _quiet_network(spaces)
+            with inside(self._network) if self._network else contextlib.nullcontext():
+                self._driver = sync_playwright().start()
+            undone.callback(self._driver.stop)
+            # Chromium makes no sandbox for root.
+            options = ["--no-sandbox"] if os.geteuid() == 0 else []
+            try:
+                self._browser = self._driver.chromium.launch(executable_path=program, args=options)
+            except Error as error:
+                why = error.message.splitlines()[0]
+                raise LabUnavailable(f"{PROGRAM} does not start: {why}") from None
+            undone.callback(self._browser.close)
+            self._open = undone.pop_all()
         expect.set_options(timeout=PATIENCE * 1000)
-        self._is_open = True
+
+    def listening(self) -> socket.socket:
+        """A socket on a port of its own, which its pages reach."""
+        return listening(self._network, LOCAL, 0) if self._network else socket.create_server((LOCAL, 0))
 
     def page(self, **options: Any) -> Page:
         """An empty one of a context of its own, which takes Playwright's `options`; close its context."""
@@ -50,10 +71,16 @@ class Chromium:
         return context.new_page()
 
     def close(self) -> None:
-        if self._is_open:
-            self._is_open = False
-            self._browser.close()
-            self._driver.stop()
+        self._open.close()
+
+
+def _quiet_network(spaces: Spaces) -> str:
+    """A namespace with an interface whose addresses stay as they are: the one that IPv6 makes of itself would
+    come a moment later."""
+    name, _ = spaces.add()
+    with inside(name), contextlib.suppress(FileNotFoundError):  # There may be no IPv6.
+        Path("/proc/sys/net/ipv6/conf/all/disable_ipv6").write_text("1")
+    return name
 
 
 @pytest.fixture(scope="session")

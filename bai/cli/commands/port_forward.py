@@ -58,19 +58,16 @@ def port_forward(
     with settings_of(ctx).kernel_access() as access, contextlib.ExitStack() as stack:
         provider = require_port_forward(access.provider, access.cluster)
         found, kernel = find_kernel(observe_sessions(access), session)
+        # Whoever has read a line may have seen enough.
+        stack.enter_context(contextlib.suppress(KeyboardInterrupt))
         for mapping in port_mappings(ports or (), named_ports(found.recorded.document)):
             port = listening_port(found.recorded.placement, kernel.labels.kernel, mapping.port)
             forwarder = Forwarder(address, mapping, partial(provider.dial, kernel.id, port), _say)
             stack.enter_context(forwarder)
             name = f" ({mapping.name})" if mapping.name else ""
             typer.echo(f"{forwarder.address}:{forwarder.local} -> {session}:{mapping.port}{name}")
-        _until_interrupted()
+        threading.Event().wait()
 
 
 def _say(why: str) -> None:
     typer.echo(f"a connection failed: {why}", err=True)
-
-
-def _until_interrupted() -> None:
-    with contextlib.suppress(KeyboardInterrupt):
-        threading.Event().wait()

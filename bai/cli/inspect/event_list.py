@@ -32,13 +32,14 @@ def follow_events_here(settings: Settings, query: EventsQuery, *, live: bool) ->
     from bai.queries.view import WorkspaceView
 
     format = Format.json if query.form == "json" else Format.text
-    with settings.reading_workspace() as workspace:
+    with settings.reading_workspace() as workspace, contextlib.suppress(KeyboardInterrupt):
         store, view = workspace.store, WorkspaceView.of(workspace)
         identity = resolve_with_past(query.resource, view) if query.resource else None
+        # Read first: what is written from here on is found now, or followed.
+        newest = store.events(workspace.cluster.name, limit=1)
         found = read_events(view, query)
         print_events(found, format)
-        newest = found or store.events(workspace.cluster.name, limit=1)
-        last = max((event.seq for event in newest), default=0)
+        last = max((event.seq for event in (*newest, *found)), default=0)
         listener = _listener(workspace, identity) if live else None
         _follow(store, workspace.cluster.name, identity, last, format, listener)
 
@@ -95,8 +96,6 @@ def _follow(
             for line in listener.lines(json=format is Format.json) if listener else ():
                 typer.echo(line)
             time.sleep(POLL_SECONDS)
-    except KeyboardInterrupt:
-        return
     finally:
         if listener:
             listener.stop()

@@ -97,16 +97,13 @@ class SessionWatch:
     """Session → whether its document is asked for: judged once, when something happens to it."""
 
     def follow(self) -> None:
-        """Print until somebody interrupts."""
+        """Print without an end."""
         from bai.cli.formats import Format
         from bai.cli.inspect.event_list import print_events
 
         format = Format.json if self.query.form == "json" else Format.text
-        try:
-            for found in self.news.batches():
-                print_events(self.chosen(found), format)
-        except KeyboardInterrupt:
-            return
+        for found in self.news.batches():
+            print_events(self.chosen(found), format)
 
     def chosen(self, found: tuple[Event, ...]) -> tuple[Event, ...]:
         """Those that are asked for."""
@@ -140,7 +137,7 @@ def list_and_watch(settings: Settings, query: GetQuery) -> None:
 
     remote = remote_cluster(settings)
     if remote is not None:
-        with contextlib.closing(ServerNews(remote)) as news:
+        with contextlib.closing(ServerNews(remote)) as news, contextlib.suppress(KeyboardInterrupt):
             print_printout(settings, remote.read(query))
             sys.stdout.flush()
             SessionWatch(news, query).follow()
@@ -148,7 +145,7 @@ def list_and_watch(settings: Settings, query: GetQuery) -> None:
     from bai.queries.answers import answer
     from bai.queries.view import WorkspaceView
 
-    with settings.reading_workspace() as workspace:
+    with settings.reading_workspace() as workspace, contextlib.suppress(KeyboardInterrupt):
         view = WorkspaceView.of(workspace)
         # What happens is written to the store, which is made where there is none.
         watch = SessionWatch(StoreNews(view, workspace.store), query)

@@ -22,6 +22,7 @@ from bai.render.resources.events import event_json
 from bai.web.auth.roles import Principal, Viewer
 from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import Cluster, error_responses, project_view
+from bai.web.streaming import call_in
 from reconciler.controller.cycle import ReconcileCycle
 from schemas.problems.errors.base import BaiError
 
@@ -71,7 +72,7 @@ async def _messages(
     loop, end = asyncio.get_running_loop(), time.monotonic() + LONGEST
 
     def on_pass(done: ReconcileCycle) -> None:
-        loop.call_soon_threadsafe(woken.set)
+        call_in(loop, woken.set)
 
     cluster.listeners.append(on_pass)
     try:

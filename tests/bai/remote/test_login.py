@@ -12,15 +12,17 @@ from pathlib import Path
 import pytest
 import yaml
 
+from bai.remote import identity_provider
 from bai.remote.cluster import current_token
 from bai.remote.contexts import Contexts, load_contexts, locked_contexts, save_contexts
 from bai.remote.identity_provider import expires_at
+from bai.web.auth import oidc
 from bai.web.auth.access_file import WatchedAccessFile
 from bai.web.auth.static_tokens import hash_of
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
 from schemas.problems.errors.server import LoginFailed, NotLoggedIn
 from tests.bai.remote.conftest import Laptop
-from tests.bai.web.lab import Lab, serving
+from tests.bai.web.lab import PATIENCE, Lab, serving
 from tests.lab.identity_provider import IdentityProviderLab
 from tests.waiting import until
 
@@ -61,11 +63,14 @@ def shared_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def served(folder: Path, provider: IdentityProviderLab) -> Iterator[str]:
+    """A server that believes the provider; nobody is given up for being slow."""
     file = folder / "access.yaml"
     file.write_text(access_text(provider))
     lab = Lab(folder, access=WatchedAccessFile(file, print))
     assert lab.once()
-    with serving(lab.app) as address:
+    with pytest.MonkeyPatch.context() as patch, serving(lab.app) as address:
+        patch.setattr(oidc, "FETCH_TIMEOUT", PATIENCE)
+        patch.setattr(identity_provider, "TIMEOUT", PATIENCE)
         yield address
     lab.close()
 

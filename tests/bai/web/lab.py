@@ -136,9 +136,9 @@ class Lab:
 
 
 @contextlib.contextmanager
-def serving(app: Any) -> Iterator[str]:
+def serving(app: Any, listening: socket.socket | None = None) -> Iterator[str]:
     """A real server on a port of its own; gives its address."""
-    with socket.create_server(("127.0.0.1", 0)) as listening:
+    with listening or socket.create_server(("127.0.0.1", 0)) as listening:
         server = uvicorn.Server(
             ServerConfig(app, ConnectionLimits(), lifespan="off", timeout_graceful_shutdown=1)
         )

@@ -18,6 +18,7 @@ import pytest
 import yaml
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from bai.web.auth import oidc as oidc_module
 from bai.web.auth.access_file import WatchedAccessFile, parse_access
 from bai.web.auth.grants import Grant, Grants, Identity
 from bai.web.auth.oidc import (
@@ -41,7 +42,7 @@ from bai.web.auth.roles import (
 )
 from bai.web.auth.static_tokens import hash_of, new_token
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
-from tests.bai.web.lab import bearer, wait_for
+from tests.bai.web.lab import PATIENCE, bearer, wait_for
 
 VISION = frozenset({"vision"})
 HASH = "a" * 64
@@ -113,7 +114,11 @@ def users() -> list[oidc_provider_mock.User]:
 
 @pytest.fixture(scope="module")
 def provider() -> Iterator[Provider]:
-    with oidc_provider_mock.run_server_in_thread(user_claims=users()) as server:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        oidc_provider_mock.run_server_in_thread(user_claims=users()) as server,
+    ):
+        patch.setattr(oidc_module, "FETCH_TIMEOUT", PATIENCE)
         yield Provider(f"http://localhost:{server.server_port}")
 
 

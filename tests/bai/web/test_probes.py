@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import queue
 import socket
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ from bai.web.cluster_loops import ClusterLoops
 from providers.fake import Fault
 from reconciler.controller.stages import LoopPulse, StageListeners, stuck_loops
 from reconciler.values.results import ApplyEvent
-from tests.bai.web.lab import Lab, wait_for
+from tests.bai.web.lab import PATIENCE, Lab, wait_for
 from tests.reconciler.lab import session
 
 
@@ -120,21 +122,34 @@ def test_what_is_a_sign_of_life() -> None:
 
 
 class Systemd:
-    """The socket that systemd listens at."""
+    """The socket that systemd listens at; a thread reads it, for the kernel keeps ten datagrams at most."""
 
     def __init__(self, path: Path, micros: int) -> None:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.bind(str(path))
-        self._socket.settimeout(60)
         self.environment = {"NOTIFY_SOCKET": str(path), "WATCHDOG_USEC": str(micros)}
+        self._heard: queue.Queue[bytes] = queue.Queue()
+        self._thread = threading.Thread(target=self._listen, daemon=True)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        while said := self._socket.recv(4096):
+            self._heard.put(said)
 
     def heard(self) -> list[str]:
-        return self._socket.recv(4096).decode().splitlines()
+        return self._heard.get(timeout=PATIENCE).decode().splitlines()
+
+    def close(self) -> None:
+        self._socket.shutdown(socket.SHUT_RDWR)
+        self._thread.join()
+        self._socket.close()
 
 
 @pytest.fixture
-def systemd(tmp_path: Path) -> Systemd:
-    return Systemd(tmp_path / "notify", 60_000)
+def systemd(tmp_path: Path) -> Iterator[Systemd]:
+    made = Systemd(tmp_path / "notify", 60_000)
+    yield made
+    made.close()
 
 
 def test_systemd_hears_of_life(systemd: Systemd) -> None:

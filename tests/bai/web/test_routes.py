@@ -307,19 +307,32 @@ def test_who_leaves_a_stream_leaves_nothing_behind(
     assert not caplog.records
 
 
-def test_a_stream_ends_when_the_store_cannot_be_read(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_stream_ends_when_the_store_cannot_be_read(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     lab.once()
     caplog.clear()
     cluster = lab.hub.clusters["here"]
+    looks: list[object] = []
+    look = events._event_messages
+
+    def counted(*asked: Any) -> Any:
+        found = look(*asked)
+        looks.append(found)
+        return found
+
+    monkeypatch.setattr(events, "_event_messages", counted)
     with serving(lab.app) as address:
         with open_stream(address) as answer:
             lines = answer.iter_lines()
             assert [next(lines)[:3], next(lines)] == ["id:", "event: pass"]
+            # Whoever still reads writes back, when it closes the file as the last one, what is spoilt here.
+            wait_for(lambda: looks, "the stream has looked, and waits")
             lab.workspace.store.close()
             lab.workspace.store.path.write_bytes(b"not a database")
             cluster.listeners[-1](cluster.latest)
             assert "event: event" not in list(lines)
-        assert httpx.get(f"{address}{HERE}/stream", headers=bearer("viewer")).status_code == 503
+        assert httpx.get(f"{address}{HERE}/stream", headers=bearer("viewer"), timeout=60).status_code == 503
     assert not caplog.records
 
 

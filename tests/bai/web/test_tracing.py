@@ -13,7 +13,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from bai.tracing import tracer_from_environment
 from providers.fake import Fault
-from tests.bai.web.lab import Lab
+from tests.bai.web.lab import PATIENCE, Lab
 from tests.reconciler.lab import session
 
 
@@ -38,6 +38,7 @@ def received(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Span]]:
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", f"{PATIENCE:.0f}")
     yield found
     server.shutdown()
     server.server_close()

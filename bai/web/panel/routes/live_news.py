@@ -18,6 +18,7 @@ from bai.web.panel.news import ClusterNews
 from bai.web.panel.pages import Panel
 from bai.web.panel.routes.page_route import page_router
 from bai.web.routes.events import ALIVE, GRACE, LONGEST
+from bai.web.streaming import call_in
 
 router = page_router()
 
@@ -47,7 +48,7 @@ async def _messages(
     loop, end = asyncio.get_running_loop(), time.monotonic() + LONGEST
 
     def on_news() -> None:
-        loop.call_soon_threadsafe(woken.set)
+        call_in(loop, woken.set)
 
     news.listeners.append(on_news)
     try:

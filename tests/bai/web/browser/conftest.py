@@ -16,7 +16,7 @@ def _served(folder: Path, chromium: Chromium) -> Iterator[Site]:
     logs = SpokenLogs(lab.world)
     lab.workspace.provider = logs
     two_projects(lab)
-    with serving(lab.app) as address:
+    with serving(lab.app, chromium.listening()) as address:
         yield Site(lab, address, logs, chromium)
         logs.end()
     lab.close()

@@ -43,8 +43,9 @@ class SpokenLogs(FakeProvider):
 
     def logs(self, kernel_id: str, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
         log = self.world.kernels[kernel_id].log
-        known = len(log)
-        yield from super().logs(kernel_id, tail=tail)
+        with self._news:  # What is said from here on comes once, and not among these.
+            known, said = len(log), list(super().logs(kernel_id, tail=tail))
+        yield from said
         while follow and not self._ended:
             with self._news:
                 while len(log) == known and not self._ended:

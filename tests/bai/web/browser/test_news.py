@@ -62,7 +62,7 @@ def test_what_changed_while_a_page_came_is_not_missed(own_site: Site) -> None:
 def test_a_page_says_that_its_server_is_gone(tmp_path: Path, chromium: Chromium) -> None:
     lab = Lab(tmp_path)
     lab.once()
-    with serving(lab.app) as address:
+    with serving(lab.app, chromium.listening()) as address:
         visit = Visit(chromium.page(), address)
         visit.log_in("viewer")
         visit.waits_for_news()
