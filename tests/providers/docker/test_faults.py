@@ -7,15 +7,16 @@ import os
 import random
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from providers.abilities import KernelEvent
+from providers.base import unfenced
 from providers.docker.container import config
 from providers.docker.container.user import ROOT
+from providers.docker.events import EventListener
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
 from schemas.kinds.parts.docker import Docker
@@ -182,9 +183,12 @@ def test_an_engine_killed_during_creations_ends_with_each_kernel_once(broken: En
     ]
     failed: list[BaseException] = []
 
+    killed = threading.Event()
+
     def make(number: int) -> None:
         try:
-            provider.create(specs[number])
+            # However fast the others are, the last one is in the midst of it then.
+            provider.create(specs[number], killed.wait if number == len(specs) - 1 else unfenced)
         except ProviderError as error:
             failed.append(error)
 
@@ -195,6 +199,7 @@ def test_an_engine_killed_during_creations_ends_with_each_kernel_once(broken: En
         lambda: (broken.folder / "data/containers").exists() and os.listdir(broken.folder / "data/containers")
     )
     broken.kill()
+    killed.set()
     for maker in makers:
         maker.join()
     assert failed and all(isinstance(error, ProviderUnavailable) for error in failed)
@@ -255,8 +260,7 @@ def test_events_are_told_also_after_the_engine_was_away(broken: Engine) -> None:
     over = threading.Event()
     listener = threading.Thread(target=lambda: told.extend(_each(provider, over, told)))
     listener.start()
-    until(lambda: any(each.name.startswith("events of") for each in threading.enumerate()))
-    time.sleep(0.5)
+    until(lambda: any(map(_listens, threading.enumerate())), "it knows from when on it listens")
     provider.create(script("exit 3", node=broken.name))
     until(lambda: {"created", "started", "ended"} <= {event.what for event in told})
     (ended,) = [event for event in told if event.what == "ended"]
@@ -266,8 +270,11 @@ def test_events_are_told_also_after_the_engine_was_away(broken: Engine) -> None:
     until(lambda: "removed" in {event.what for event in told})
     assert len([event for event in told if event.what == "created"]) == 1
     over.set()
-    listener.join(30)
-    assert not listener.is_alive()
+    until(lambda: not listener.is_alive(), "it is over")
+
+
+def _listens(thread: threading.Thread) -> bool:
+    return isinstance(thread, EventListener) and thread._last > 0
 
 
 def _each(provider: DockerProvider, over: threading.Event, told: list[KernelEvent]) -> list[KernelEvent]:
