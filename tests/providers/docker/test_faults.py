@@ -9,6 +9,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from providers.abilities import KernelEvent
 from providers.base import unfenced
 from providers.docker.container import config
 from providers.docker.container.user import ROOT
+from providers.docker.engine import engine as engine_api
 from providers.docker.events import EventListener
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
@@ -157,6 +159,28 @@ def test_a_kernel_killed_by_hand_was_not_stopped(on_engines: Open, engines: Engi
     assert (seen.state, seen.exit_code, seen.reason) == ("exited", 137, "signal 9")
 
 
+def test_an_engine_that_hears_only_afterwards_that_memory_was_short(
+    on_engines: Open, engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state of a container says what was known when it ended; what comes later is only told."""
+    inspect = engine_api.Engine.inspect
+
+    def inspect_at_the_end(engine: engine_api.Engine, name: str) -> dict[str, Any]:
+        found = inspect(engine, name)
+        return {**found, "State": {**found["State"], "OOMKilled": False}}
+
+    monkeypatch.setattr(engine_api.Engine, "inspect", inspect_at_the_end)
+    provider = on_engines()
+    provider.create(kernel(ID, "tail", "/dev/zero", memory=2**25))
+    provider.create(kernel("t-main1-0-g1", memory=2**25))
+    engines(1)[0].docker("kill", "t-main1-0-g1")
+    until(lambda: {each.state for each in provider.observe().kernels} == {"exited"}, "both have ended")
+    for asked in (provider, on_engines()):
+        reasons = {each.id: each.reason for each in asked.observe().kernels}
+        assert reasons == {ID: "out-of-memory", "t-main1-0-g1": "signal 9"}
+    assert provider.stop(ID, grace=0).reason == "out-of-memory"
+
+
 def test_a_node_that_is_down_is_named_and_the_others_are_seen(
     on_engines: Open, broken: Engine, engines: Engines
 ) -> None:
@@ -185,10 +209,13 @@ def test_an_engine_killed_during_creations_ends_with_each_kernel_once(broken: En
 
     killed = threading.Event()
 
+    def until_killed() -> None:
+        killed.wait()
+
     def make(number: int) -> None:
         try:
             # However fast the others are, the last one is in the midst of it then.
-            provider.create(specs[number], killed.wait if number == len(specs) - 1 else unfenced)
+            provider.create(specs[number], until_killed if number == len(specs) - 1 else unfenced)
         except ProviderError as error:
             failed.append(error)
 
