@@ -143,7 +143,7 @@ class Extras:
         """What happens from now on is told: when that is, is known once something was."""
         for number in range(PROBES):
             provider.create(harness.spec(f"probe{number}", LISTENS))
-            if soon(lambda: heard, seconds=3.0):
+            if soon(lambda: any(event.node == harness.nodes[0] for event in heard), seconds=3.0):
                 return
         raise AssertionError("nothing is told")
 

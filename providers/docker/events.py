@@ -38,6 +38,8 @@ TICK = 0.2
 """Seconds without asking whether to stop."""
 AHEAD = 1000
 """Most events that nobody has heard yet."""
+OOM_AFTER_END = 2.0
+"""Seconds after a container's end in which its engine may still hear why."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 """Seconds before an engine that does not answer is asked again."""
 
@@ -121,6 +123,17 @@ class EventListener(threading.Thread):
             now = parse_time(str(self._engine.info()["SystemTime"]))
             self._last = int(now.timestamp() * 1e9) if now else time.time_ns()
         return f"{self._last // 10**9}.{self._last % 10**9:09d}"
+
+
+def was_out_of_memory(engine: Engine, container: str, started: datetime, finished: datetime) -> bool:
+    """Whether the engine tells that this run ended for want of memory, which it may hear of only after the
+    end. Waits where that was just now. Raises EngineRefusal, OSError."""
+    query: dict[str, object] = {
+        "filters": {"type": ["container"], "container": [container], "event": ["oom"]},
+        "since": f"{started.timestamp():.9f}",
+        "until": f"{finished.timestamp() + OOM_AFTER_END:.9f}",
+    }
+    return any(line.strip() for line in engine.lines("/events", query=query))
 
 
 def parse_event(said: Mapping[str, Any], node: str) -> KernelEvent:

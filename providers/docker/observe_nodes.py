@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
 from typing import Any
 
@@ -13,6 +14,7 @@ from providers.docker import notes
 from providers.docker.container.gpu_share import ShareKeeper
 from providers.docker.engine.engine import Engine
 from providers.docker.engine.http import EngineRefusal
+from providers.docker.events import was_out_of_memory
 from providers.docker.fleet import Fleet
 from providers.docker.image_naming import image_now
 from providers.docker.notes import Note
@@ -20,6 +22,8 @@ from providers.docker.observe import exit_was_unobserved, kernel_id, labels_of, 
 from providers.docker.shared_cores import SharedCores
 from schemas.problems.errors.provider import ProviderError
 
+KILLED = "signal 9"
+"""Why a kernel ended that was killed, as far as its container's state tells."""
 _GONE = 404
 
 
@@ -59,6 +63,8 @@ class FleetObserver:
             for node, engine in fleet.engines.items()
         }
         self._ended: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self._killed: dict[tuple[str, str], tuple[datetime | None, bool]] = {}
+        """When it ended, and whether for want of memory."""
         self._booted: dict[str, float] = {}
         self.share_keeper = ShareKeeper()
 
@@ -144,14 +150,29 @@ class FleetObserver:
     def _forget_missing(self, engine: Engine, there: set[str]) -> None:
         for key in [key for key in list(self._ended) if key[0] == engine.node and key[1] not in there]:
             self._ended.pop(key, None)
+        for key in [key for key in list(self._killed) if key[0] == engine.node and key[1] not in there]:
+            self._killed.pop(key, None)
 
     def _apply_note(self, engine: Engine, labels: Labels, found: Mapping[str, Any], note: Note) -> Observed:
         kernel = parse_container(kernel_id(found["Config"]), note.labels or labels, found)
         if kernel.state == "exited" and note.ended(kernel.started, kernel.finished):
             return replace(kernel, reason="stopped")
+        if kernel.reason == KILLED and kernel.memory and self._was_out_of_memory(engine, found, kernel):
+            return replace(kernel, reason="out-of-memory")
         if exit_was_unobserved(found) and self._was_rebooted(engine, kernel):
             return replace(kernel, state="lost", exit_code=None, reason="its node was restarted")
         return kernel
+
+    def _was_out_of_memory(self, engine: Engine, found: Mapping[str, Any], kernel: Observed) -> bool:
+        """Of a kernel that was killed, as its engine may have heard of only after its end."""
+        if kernel.started is None or kernel.finished is None:
+            return False
+        key = (engine.node, found["Id"])
+        finished, oom = self._killed.get(key, (None, False))
+        if finished != kernel.finished:
+            oom = was_out_of_memory(engine, found["Id"], kernel.started, kernel.finished)
+            self._killed[key] = (kernel.finished, oom)
+        return oom
 
     def _was_rebooted(self, engine: Engine, kernel: Observed) -> bool:
         """Whether its node has been started since it was: engines cannot tell what ended such a kernel."""

@@ -9,13 +9,15 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.harness import bai_process
+from tests.harness import bai_process, fork_client
 from tests.harness.bai_process import BAI, Command, Done, run_bai, run_new
 from tests.harness.fork_client import ROOT, ForkClient
 from tests.waiting import until
@@ -131,10 +133,19 @@ def test_it_ends_as_an_interpreter_does(client: ForkClient) -> None:
     assert run(client, code).stdout == "thread\nexit\n"
 
 
-def test_a_command_that_takes_too_long_is_killed(client: ForkClient) -> None:
+def test_a_command_that_takes_too_long_is_killed(client: ForkClient, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its time is over as soon as it has said who it is."""
     code = "import os, signal; print(os.getpid(), flush=True); signal.pause()"
-    with pytest.raises(subprocess.TimeoutExpired) as caught:
-        run(client, code, timeout=5)
+    read, passed = fork_client._part, [0.0]
+
+    def read_and_let_time_pass(file: int) -> bytes:
+        passed[0] += 1000
+        return read(file)
+
+    with monkeypatch.context() as patch, pytest.raises(subprocess.TimeoutExpired) as caught:
+        patch.setattr(fork_client, "_part", read_and_let_time_pass)
+        patch.setattr(fork_client, "time", SimpleNamespace(monotonic=lambda: time.monotonic() + passed[0]))
+        run(client, code, timeout=900)
     assert is_gone(int(caught.value.output))
     assert run(client, "print(1)").stdout == "1\n"
 

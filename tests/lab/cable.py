@@ -44,6 +44,10 @@ class Cable:
                 near, _ = listener.accept()
                 far = socket.socket(socket.AF_UNIX)
                 with self._lock:
+                    # It may have been cut since this one was accepted.
+                    if self._listener is not listener:
+                        _close(near)
+                        continue
                     self._open |= {near, far}
                 try:
                     far.connect(self._target)

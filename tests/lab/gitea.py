@@ -130,7 +130,7 @@ class Gitea:
         """An answer of its API."""
         answer = requests.request(
             method, f"{self.url}/api/v1{path}", json=body or None,
-            headers={"Authorization": f"token {self.token}"}, timeout=30,
+            headers={"Authorization": f"token {self.token}"}, timeout=PATIENCE,
         )  # fmt: skip
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None

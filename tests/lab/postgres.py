@@ -135,7 +135,7 @@ class Server:
         """Run it in a connection of its own, by default in the database `postgres`."""
         import psycopg
 
-        with psycopg.connect(url or self.url("postgres"), autocommit=True, connect_timeout=10) as connection:
+        with psycopg.connect(url or self.url("postgres"), autocommit=True, connect_timeout=120) as connection:
             found = connection.execute(statement)  # type: ignore[arg-type]
             return found.fetchall() if found.description else []
 

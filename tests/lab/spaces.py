@@ -223,19 +223,34 @@ def _kill(folder: Path) -> None:
     deadline = time.monotonic() + PATIENCE
     while found := set(_processes(folder)) | set(_members(folder.name)):
         for pid in found:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            with contextlib.suppress(OSError), contextlib.ExitStack() as stack:
+                process = os.pidfd_open(pid)
+                stack.callback(os.close, process)
+                # Its number may be somebody else's since it was read.
+                if _is_of(folder, pid):
+                    signal.pidfd_send_signal(process, signal.SIGKILL)
         if time.monotonic() > deadline:
             return
         time.sleep(0.05)
 
 
+def _is_of(folder: Path, pid: int) -> bool:
+    """Whether a process names the lab's folder, or is in one of its control groups. Raises OSError."""
+    if _names(folder, pid):
+        return True
+    paths = (line.partition(":")[2] for line in Path(f"/proc/{pid}/cgroup").read_text().splitlines())
+    return any(f"/{folder.name}/" in f"{path}/" for path in paths)
+
+
+def _names(folder: Path, pid: int) -> bool:
+    return f"{folder}/".encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+
+
 def _processes(folder: Path) -> Iterator[int]:
-    mark = f"{folder}/".encode()
     for entry in Path("/proc").iterdir():
         if entry.name.isdecimal() and int(entry.name) != os.getpid():
             with contextlib.suppress(OSError):
-                if mark in (entry / "cmdline").read_bytes():
+                if _names(folder, int(entry.name)):
                     yield int(entry.name)
 
 

@@ -123,12 +123,16 @@ class SshdNode:
     def kill(self) -> None:
         """End the server, and with it every connection and whatever was started over them."""
         if self.process is not None:
-            server = children(self.process.pid)
+            # By number and beginning: numbers are given again.
+            server = {pid: started(pid) for pid in children(self.process.pid)}
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.wait(PATIENCE)
             self.process = None
-            until(lambda: not any(map(started, server)), "its port is free", seconds=PATIENCE)
+            until(
+                lambda: not any(then and started(pid) == then for pid, then in server.items()),
+                "its port is free",
+            )
 
     def link(self, *, up: bool) -> None:
         """Cut its cable, or mend it: without a word to anybody."""

@@ -67,6 +67,10 @@ class Engine:
         """A request in the negotiated version. Raises EngineRefusal, OSError."""
         return self.http.call(method, f"/v{self.version}{path}", **given)
 
+    def lines(self, path: str, **given: Any) -> list[bytes]:
+        """The lines of an answer that comes to an end. Raises EngineRefusal, OSError."""
+        return self.http.lines(f"/v{self.version}{path}", **given)
+
     def headers(self, path: str, **given: Any) -> Mapping[str, str]:
         """The head of an answer. Raises EngineRefusal, OSError."""
         return self.http.headers(f"/v{self.version}{path}", **given)

@@ -159,13 +159,21 @@ class EngineHttp:
     ) -> Any:
         """The answer's JSON, or its text. Raises EngineRefusal, OSError."""
         connection, response, _ = self._send(method, path, query, body, timeout)
+        return _parse_json(response, self._read(connection, response))
+
+    def lines(self, path: str, *, query: Mapping[str, object]) -> list[bytes]:
+        """The lines of an answer that comes to an end. Raises EngineRefusal, OSError."""
+        connection, response, _ = self._send("GET", path, query, None, PATIENCE)
+        return self._read(connection, response).splitlines()
+
+    def _read(self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse) -> bytes:
         try:
             content = _read_whole(response)
         except (OSError, http.client.HTTPException):
             connection.close()
             raise
         self._keep_connection(connection, response)
-        return _parse_json(response, content)
+        return content
 
     def headers(self, path: str, *, query: Mapping[str, object]) -> Mapping[str, str]:
         """The head of an answer, without its body. Raises EngineRefusal, OSError."""
@@ -229,12 +237,7 @@ class EngineHttp:
     def _refusal(
         self, connection: http.client.HTTPConnection, response: http.client.HTTPResponse
     ) -> EngineRefusal:
-        try:
-            content = _read_whole(response)
-        except (OSError, http.client.HTTPException):
-            connection.close()
-            raise
-        self._keep_connection(connection, response)
+        content = self._read(connection, response)
         try:
             said = str(json.loads(content)["message"])
         except (ValueError, KeyError, TypeError, RecursionError):

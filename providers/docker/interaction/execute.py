@@ -5,11 +5,13 @@ from __future__ import annotations
 import contextlib
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import IO, Any
 
-from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_fixed
+from tenacity import Retrying, retry_if_exception, stop_after_delay, wait_fixed
 
 from providers.containers import failed_start
 from providers.containers.programs import REQUIRE_PROGRAM
@@ -29,20 +31,22 @@ WITH_SECRETS = f"""[ -r {entrypoint.TARGET}/secrets ] && . {entrypoint.TARGET}/s
 """Variables that only the entry script knows are given to a command, too."""
 PATIENCE = 30.0
 """Seconds for an exit code to be known after the output ended."""
-STARTS = 40
-"""How often a command that starts or ends is asked for, each 0.05 s: until it has started, the engine knows
-no number and no terminal of it."""
+ENDING = 2.0
+"""Seconds in which a command that could not be interrupted may turn out to have ended."""
 
 
 def execute(engine: Engine, kernel: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None, tty: bool) -> int:
     """The command's exit code; 126 and 127 when it cannot be run. Raises ProviderError."""
     with engine_errors(engine.node, kernel):
-        command = begin_exec(engine, kernel, argv, typed=stdin is not None, tty=tty)
+        prepared = _prepare(engine, kernel, argv, typed=stdin is not None, tty=tty)
     withheld = failed_start.WithheldOutput()
-    try:
-        _relay(command, stdin, tty, withheld)
-    finally:
-        command.stream.close()
+    interrupts = _Interrupts()
+    # An interrupt before this ends us alone, as nothing has begun; from now on it is the command's.
+    with terminal.forward_interrupts(interrupts.pass_on):
+        with interrupts.kept(), engine_errors(engine.node, kernel):
+            command = interrupts.command = prepared.begin()
+        with contextlib.closing(command.stream), terminal.forward_input(command, stdin, tty=tty):
+            _show_output(command.stream, tty, withheld)
     if command.abandoned:
         raise ProviderError(
             provider=NAME, why="the interrupt could not be passed on; the command may still run"
@@ -66,6 +70,27 @@ def _exit_code(command: ExecCommand, program: str, said: bytes) -> int:
     return code
 
 
+class _Interrupts:
+    """Interrupts of a command that may not have begun: they wait for it."""
+
+    def __init__(self) -> None:
+        self.command: ExecCommand | None = None
+        self._settled = threading.Event()
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """While it begins, or does not."""
+        try:
+            yield
+        finally:
+            self._settled.set()
+
+    def pass_on(self) -> None:
+        self._settled.wait()
+        if self.command is not None:
+            self.command.interrupt()
+
+
 class ExecCommand:
     """A command that was started: its stream, its window, and how it ends."""
 
@@ -78,9 +103,12 @@ class ExecCommand:
 
     def resize(self, rows: int, columns: int) -> None:
         query = {"h": str(rows), "w": str(columns)}
+        # Until it has started, the engine knows no terminal of it.
         retrying = Retrying(
-            retry=retry_if_exception_type(EngineRefusal),
-            stop=stop_after_attempt(STARTS),
+            retry=retry_if_exception(
+                lambda error: isinstance(error, EngineRefusal) and not self._has_ended()
+            ),
+            stop=stop_after_delay(PATIENCE),
             wait=wait_fixed(0.05),
             reraise=True,
         )
@@ -94,7 +122,7 @@ class ExecCommand:
     def code(self) -> int:
         """Raises ProviderError when the command goes on without us, EngineRefusal, OSError."""
         deadline = time.monotonic() + PATIENCE
-        while (found := self.state())["Running"] or found["ExitCode"] is None:
+        while not _is_over(found := self.state()):
             if time.monotonic() > deadline:
                 why = "the connection to the command was lost; it may still run"
                 raise ProviderError(provider=NAME, why=why)
@@ -113,32 +141,60 @@ class ExecCommand:
 
     def _is_running(self) -> bool:
         """Whether it was, or has ended."""
-        found = self._wait_until(lambda found: not found["Running"] or found["Pid"])
+        # Until it has started, the engine knows no number of it.
+        found = self._wait_until(lambda found: _is_over(found) or found["Pid"], PATIENCE)
         pid = str(found["Pid"] or 0)
-        if not found["Running"]:
+        if _is_over(found):
             return True
         if pid == "0":  # To kill that is to kill the caller's own process group.
             return False
         run = self.engine.machine.run
-        if run(["kill", "-s", "INT", pid], timeout=10).code == 0:
+        if run(["kill", "-s", "INT", pid]).code == 0:
             return True
         # Another user's, where one may only talk to the engine: a command beside it is of the same user.
-        numbers = run(["grep", "NSpid", f"/proc/{pid}/status"], timeout=10).out.split()
+        numbers = run(["grep", "NSpid", f"/proc/{pid}/status"]).out.split()
         if numbers and _interrupt_inside(self.engine, found["ContainerID"], numbers[-1].decode()) == 0:
             return True
-        return not self._wait_until(lambda found: not found["Running"])["Running"]
+        return _is_over(self._wait_until(_is_over, ENDING))
 
-    def _wait_until(self, true: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
+    def _has_ended(self) -> bool:
+        return _is_over(self.state())
+
+    def _wait_until(self, true: Callable[[Mapping[str, Any]], object], seconds: float) -> Mapping[str, Any]:
         """What is seen once `true` of it, or in the end."""
-        for _ in range(STARTS):
-            if true(found := self.state()):
-                break
+        deadline = time.monotonic() + seconds
+        while not true(found := self.state()) and time.monotonic() < deadline:
             time.sleep(0.05)
         return found
 
 
+def _is_over(found: Mapping[str, Any]) -> bool:
+    """Whether a command has run, as the engine says: before it starts, it is not running either."""
+    return not found["Running"] and found["ExitCode"] is not None
+
+
+@dataclass(frozen=True, slots=True)
+class _PreparedExec:
+    """A command that the engine knows and has not started."""
+
+    engine: Engine
+    id: str
+    tty: bool
+
+    def begin(self) -> ExecCommand:
+        """Raises EngineRefusal, OSError."""
+        start = {"Detach": False, "Tty": self.tty}
+        stream = hijack(self.engine, f"/exec/{quote_segment(self.id)}/start", {}, start)
+        return ExecCommand(self.engine, self.id, stream)
+
+
 def begin_exec(engine: Engine, kernel: str, argv: tuple[str, ...], *, typed: bool, tty: bool) -> ExecCommand:
     """Start a command. Raises NotRunning, ProviderError, EngineRefusal, OSError."""
+    return _prepare(engine, kernel, argv, typed=typed, tty=tty).begin()
+
+
+def _prepare(engine: Engine, kernel: str, argv: tuple[str, ...], *, typed: bool, tty: bool) -> _PreparedExec:
+    """Raises NotRunning, ProviderError, EngineRefusal, OSError."""
     if not argv or any("\0" in word for word in argv):
         raise ProviderError(provider=NAME, why="there is no command to run, or it holds a NUL byte")
     found = engine.inspect(kernel)
@@ -152,21 +208,19 @@ def begin_exec(engine: Engine, kernel: str, argv: tuple[str, ...], *, typed: boo
         "Tty": tty,
         "Env": [f"TERM={os.environ.get('TERM') or 'xterm'}"] if tty else [],
     }
-    return _start(engine, kernel, body)
+    return _create(engine, kernel, body)
 
 
-def _start(engine: Engine, container: str, body: Mapping[str, Any]) -> ExecCommand:
+def _create(engine: Engine, container: str, body: Mapping[str, Any]) -> _PreparedExec:
     made = engine.call("POST", f"/containers/{quote_segment(container)}/exec", body=body)["Id"]
-    start = {"Detach": False, "Tty": body["Tty"]}
-    return ExecCommand(engine, made, hijack(engine, f"/exec/{quote_segment(made)}/start", {}, start))
+    return _PreparedExec(engine, made, body["Tty"])
 
 
 def _interrupt_inside(engine: Engine, container: str, pid: str) -> int:
     """The exit code of interrupting a process from inside, by its number there."""
     argv = ["/bin/sh", "-c", 'kill -s INT "$1"', "sh", pid]
-    command = _start(
-        engine, container, {"Cmd": argv, "AttachStdout": True, "AttachStderr": True, "Tty": False}
-    )
+    body = {"Cmd": argv, "AttachStdout": True, "AttachStderr": True, "Tty": False}
+    command = _create(engine, container, body).begin()
     with contextlib.closing(command.stream):
         for _ in command.stream.chunks():
             pass
@@ -178,13 +232,6 @@ def _with_secrets(config: Mapping[str, Any], argv: tuple[str, ...]) -> tuple[str
     if f"{entrypoint.TARGET}/entry" not in words[:2]:
         return argv
     return ("/bin/sh", "-c", WITH_SECRETS, "sh", *argv)
-
-
-def _relay(
-    command: ExecCommand, stdin: IO[bytes] | None, tty: bool, withheld: failed_start.WithheldOutput
-) -> None:
-    with terminal.forward_interrupts(command.interrupt), terminal.forward_input(command, stdin, tty=tty):
-        _show_output(command.stream, tty, withheld)
 
 
 def _show_output(stream: HijackedConnection, tty: bool, withheld: failed_start.WithheldOutput) -> None:

@@ -53,6 +53,8 @@ if TYPE_CHECKING:
         filter: str
 
 
+FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
+"""Signals that are the command's. The helper begins with them blocked."""
 NAMESPACES = ("mnt", "ipc", "uts", "pid")
 NS_GET_USERNS = 0xB701
 """ioctl_ns(2): the user namespace that owns a namespace."""
@@ -93,6 +95,7 @@ def enter_and_exec(descriptor: int) -> NoReturn:
         why = getattr(error, "strerror", None) or str(error)
         _give_up(f"{getattr(error, 'filename', None) or program}: {why}", 126)
     try:
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
         os.execvpe(order["argv"][0], order["argv"], order["env"])
     except FileNotFoundError:
         what = "file, or not what its first line names" if "/" in program else "program in its PATH"
@@ -242,6 +245,7 @@ def _relay_signals(child: int) -> NoReturn:
         signal.signal(number, lambda received, _: _interrupt(child, received))
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda received, _: os.kill(child, received))
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
     code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     os._exit(code if code >= 0 else 128 - code)
 

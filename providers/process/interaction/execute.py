@@ -13,12 +13,14 @@ import functools
 import json
 import os
 import posixpath
+import signal
 import subprocess
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import IO, TYPE_CHECKING, Any
 
 from providers.process.interaction import interpreter, relay, terminal
+from providers.process.interaction.enter import FORWARDED
 from providers.process.launch import PACKAGES, interpreter_command
 from providers.process.sandbox import mounts
 from providers.process.supervision import kernel_process
@@ -114,6 +116,8 @@ def _start_helper(
     program, *options = interpreter_command()
     copy = interpreter.sealed_copy(program)
     source, sink = os.pipe2(os.O_CLOEXEC)
+    # Whoever passes one on to the helper may be earlier than its handlers: it waits for them.
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, FORWARDED)
     try:
         process = subprocess.Popen(
             [program, *options, "-c", _BOOT, PACKAGES, str(source)],
@@ -132,6 +136,7 @@ def _start_helper(
     finally:
         os.close(copy)
         os.close(source)
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
     with open(sink, "wb", buffering=0) as stream, contextlib.suppress(BrokenPipeError):
         data = memoryview(json.dumps(order).encode())
         while data:

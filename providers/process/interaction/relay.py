@@ -27,12 +27,11 @@ def run_with_pipes(start: Callable[[int], subprocess.Popen[bytes]], stdin: IO[by
 
     A terminal's interrupts are passed on; who is terminated or loses the terminal tells the command.
     """
-    started: list[subprocess.Popen[bytes]] = []
     with contextlib.ExitStack() as stack:
-        stack.enter_context(_forward_signals(started))
+        begun = stack.enter_context(_forward_signals())
         process = start(subprocess.STDOUT if _same_file(1, 2) else subprocess.PIPE)
-        started.append(process)
         stack.callback(_close, process)
+        begun(process)
         _Relay(process, stdin).run()
         code = process.wait()
     return code if code >= 0 else 128 - code
@@ -50,28 +49,34 @@ def input_source(stdin: IO[bytes] | None) -> int | None:
 
 
 @contextlib.contextmanager
-def _forward_signals(started: list[subprocess.Popen[bytes]]) -> Iterator[None]:
-    """While it lasts, signals reach the command, which is in no group of the caller's terminal. What is
-    ignored here, as with nohup, stays so."""
+def _forward_signals() -> Iterator[Callable[[subprocess.Popen[bytes]], None]]:
+    """While it lasts, signals reach the command, which is in no group of the caller's terminal: those that
+    come before it has begun, which is told, reach it then. What is ignored here, as with nohup, stays so."""
+    started: list[subprocess.Popen[bytes]] = []
+    early: list[int] = []
 
-    def pass_on(number: int) -> None:
+    def handle(number: int) -> None:
+        if not started:
+            early.append(number)
+            return
         for process in started:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(process.pid, number)
+            if process.returncode is None:  # After its end, its number is somebody else's.
+                with contextlib.suppress(ProcessLookupError):
+                    os.killpg(process.pid, number)
+        if number != signal.SIGINT:
+            sys.exit(128 + number)
 
-    def leave(number: int) -> None:
-        pass_on(number)
-        sys.exit(128 + number)
+    def begin(process: subprocess.Popen[bytes]) -> None:
+        started.append(process)
+        for number in early:
+            handle(number)
 
     def not_ignored(numbers: Iterable[signal.Signals]) -> list[signal.Signals]:
         return [number for number in numbers if signal.getsignal(number) is not signal.SIG_IGN]
 
-    interrupts = signal_handlers(not_ignored([signal.SIGINT]), lambda number, _: pass_on(number))
-    with (
-        interrupts,
-        signal_handlers(not_ignored([signal.SIGTERM, signal.SIGHUP]), lambda number, _: leave(number)),
-    ):
-        yield
+    numbers = not_ignored([signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+    with signal_handlers(numbers, lambda number, _: handle(number)):
+        yield begin
 
 
 def _same_file(one: int, other: int) -> bool:

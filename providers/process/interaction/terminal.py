@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 import pty
@@ -23,22 +24,19 @@ def run_on_terminal(start: Callable[[int], subprocess.Popen[bytes]], stdin: IO[b
     """Start a command on a new terminal, whose end it is given, and wait for it; its exit code."""
     ours, theirs = pty.openpty()
     outside = relay.input_source(stdin)
-    _copy_size(outside, ours)
-    try:
-        process = start(theirs)
-    except BaseException:
-        os.close(ours)
-        raise
-    finally:
-        os.close(theirs)
-    try:
-        sizes = signal_handlers([signal.SIGWINCH], lambda *_: _copy_size(outside, ours))
-        with terminal.raw_mode(outside), sizes:
-            if stdin is not None and outside is None:
-                os.write(ours, stdin.read() + _END_OF_INPUT)
-            _relay(ours, outside)
-    finally:
-        os.close(ours)
+    with contextlib.ExitStack() as stack:
+        stack.callback(os.close, ours)
+        with contextlib.ExitStack() as beginning:
+            beginning.callback(os.close, theirs)
+            _copy_size(outside, ours)
+            # Before the command begins: what is typed from now on is for it, interrupts as well.
+            stack.enter_context(terminal.raw_mode(outside))
+            sizes = signal_handlers([signal.SIGWINCH], lambda *_: _copy_size(outside, ours))
+            stack.enter_context(sizes)
+            process = start(theirs)
+        if stdin is not None and outside is None:
+            os.write(ours, stdin.read() + _END_OF_INPUT)
+        _relay(ours, outside)
     code = process.wait()
     return code if code >= 0 else 128 - code
 

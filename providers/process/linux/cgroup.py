@@ -7,6 +7,7 @@ Cheap imports only.
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import signal
@@ -17,6 +18,9 @@ KEEPERS = "_keepers"
 """Group of all supervisors; no kernel id can be named so."""
 PERIOD = 100_000
 """Microseconds of a CPU quota period, the kernel's default."""
+
+_AT_ONCE = 64
+"""Processes that are held at once to be killed: descriptors are few."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -215,11 +219,24 @@ def _kill_once(groups: list[Group], left: set[int]) -> None:
                 write(os.path.join(group["path"], file), text)
             except OSError:
                 continue
-    for pid in left:
-        try:
-            os.kill(pid, signal.SIGKILL)
-        except (ProcessLookupError, PermissionError):
-            continue
+    numbers = sorted(left)
+    for at in range(0, len(numbers), _AT_ONCE):
+        with contextlib.ExitStack() as stack:
+            held = _hold_processes(numbers[at : at + _AT_ONCE], stack)
+            # A number may be somebody else's since it was read; who is held and still in there is meant.
+            for pid in members(groups) & held.keys():
+                with contextlib.suppress(ProcessLookupError, PermissionError):
+                    signal.pidfd_send_signal(held[pid], signal.SIGKILL)
+
+
+def _hold_processes(numbers: list[int], stack: contextlib.ExitStack) -> dict[int, int]:
+    """Those that are there, each with a descriptor that is never another process's."""
+    held = {}
+    for pid in numbers:
+        with contextlib.suppress(OSError):
+            held[pid] = os.pidfd_open(pid)
+            stack.callback(os.close, held[pid])
+    return held
 
 
 def destroy(groups: list[Group], *, seconds: float = 10.0) -> bool:

@@ -14,7 +14,8 @@ import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
+    from io import BufferedReader
 
 NAME = "log"
 TIMES = "times"
@@ -58,7 +59,7 @@ class LogWriter:
     def _note_time(self, now: float) -> None:
         if not self._noted <= now < self._noted + TIME_GRAIN:
             with open(self._times, "a", encoding="ascii") as stream:
-                self._beside += stream.write(f"{now:.3f} {self._written}\n")
+                self._beside += stream.write(f"{now:.6f} {self._written}\n")
             self._noted = now
 
     def _rotate(self) -> None:
@@ -83,21 +84,65 @@ def parts(folder: str) -> list[str]:
     return [os.path.join(folder, f"{NAME}.{number}" if number else NAME) for number in numbers]
 
 
+def _parts_at_once(folder: str) -> list[tuple[str, int]]:
+    """Paths and inodes of the parts, oldest first, as they were at one moment: a rotation renames one after
+    the other."""
+    before = None
+    while (found := [(path, _inode(path)) for path in parts(folder)]) != before:
+        before = found
+    return found
+
+
+def _inode(path: str) -> int:
+    try:
+        return os.stat(path).st_ino
+    except FileNotFoundError:
+        return 0
+
+
+@contextlib.contextmanager
+def _opened_parts(folder: str) -> Iterator[dict[str, BufferedReader]]:
+    """The parts by their paths, oldest first, as they were at one moment; only the last of them may still
+    grow. Raises FileNotFoundError when the log is removed."""
+    while True:
+        with contextlib.ExitStack() as stack:
+            found = {}
+            for path in parts(folder):
+                with contextlib.suppress(FileNotFoundError):  # renamed since it was listed
+                    found[path] = stack.enter_context(open(path, "rb"))
+            if _are_current(found, folder):
+                yield found
+                return
+
+
+def _are_current(found: dict[str, BufferedReader], folder: str) -> bool:
+    """Whether these are the parts now: nobody else gets the inode of what is open."""
+    return [(path, os.fstat(each.fileno()).st_ino) for path, each in found.items()] == _parts_at_once(folder)
+
+
 def read_all(folder: str) -> Iterator[bytes]:
-    for path in parts(folder):
-        try:
-            with open(path, "rb") as stream:
-                while data := stream.read(CHUNK):
-                    yield data
-        except FileNotFoundError:
-            continue
+    with _opened_parts(folder) as found:
+        for stream in found.values():
+            while data := stream.read(CHUNK):
+                yield data
 
 
 def last_lines(folder: str, count: int) -> Iterator[bytes]:
     """The last `count` lines, in pieces. A line that is longer than LONGEST may begin later, and says so."""
+    with _opened_parts(folder) as found:
+        streams = list(found.values())
+        yield from _last_lines(streams, _size(streams[-1]) if streams else 0, count)
+
+
+def _size(stream: BufferedReader) -> int:
+    return os.fstat(stream.fileno()).st_size
+
+
+def _last_lines(streams: list[BufferedReader], end: int, count: int) -> Iterator[bytes]:
+    """`end`: how much of the last part counts."""
     blocks: list[bytes] = []
     missing, room = count, count * LONGEST
-    for block in _blocks_backwards(folder) if count > 0 else ():
+    for block in _blocks_backwards(streams, end) if count > 0 else ():
         if not blocks and block.endswith(b"\n"):
             missing += 1
         found = block.count(b"\n")
@@ -113,36 +158,54 @@ def last_lines(folder: str, count: int) -> Iterator[bytes]:
     yield from reversed(blocks)
 
 
-def _blocks_backwards(folder: str) -> Iterator[bytes]:
+def _blocks_backwards(streams: list[BufferedReader], end: int) -> Iterator[bytes]:
     """The log in blocks, the last one first."""
-    for path in reversed(parts(folder)):
-        with open(path, "rb") as stream:
-            position = stream.seek(0, os.SEEK_END)
-            while position > 0:
-                step = min(CHUNK, position)
-                position = stream.seek(position - step)
-                yield stream.read(step)
+    for stream in reversed(streams):
+        position = end if stream is streams[-1] else _size(stream)
+        while position > 0:
+            step = min(CHUNK, position)
+            position = stream.seek(position - step)
+            yield stream.read(step)
 
 
 class Follower:
-    """Reads the log as it grows, across rotations.
+    """Reads the log as it grows, across rotations: all of it, its last `tail` lines and what comes after, or
+    what is written `since` a time.
 
     A part is read to its end before the next newer one is begun.
     """
 
-    def __init__(self, folder: str, *, from_end: bool = False, since: float | None = None) -> None:
+    def __init__(self, folder: str, *, tail: int | None = None, since: float | None = None) -> None:
         self._folder = folder
-        found = parts(folder)
         self._descriptor = -1
-        start = None if since is None else position_of(folder, since)
-        if start is not None:
-            self._descriptor = os.open(start[0], os.O_RDONLY | os.O_CLOEXEC)
-            os.lseek(self._descriptor, start[1], os.SEEK_SET)
-        elif found:
-            from_end = from_end or since is not None
-            self._descriptor = os.open(found[-1] if from_end else found[0], os.O_RDONLY | os.O_CLOEXEC)
-            if from_end:
-                os.lseek(self._descriptor, 0, os.SEEK_END)
+        self._before: list[bytes] = []
+        """What comes before the place that `_descriptor` is at, in reverse order."""
+        while not self._find_place(tail, since):
+            pass
+
+    def _find_place(self, tail: int | None, since: float | None) -> bool:
+        """False when the log was rotated meanwhile, so that times were not its parts' own."""
+        with _opened_parts(self._folder) as found:
+            streams = list(found.values())
+            if not streams:
+                return True
+            # One place for both: what comes before is asked for now, and what is behind it followed.
+            end = _size(streams[-1])
+            if tail is not None:
+                self._before = [*_last_lines(streams, end, tail)][::-1]
+                self._begin(streams[-1], end)
+            elif since is not None:
+                path, offset = position_of(found, since) or (next(reversed(found)), end)
+                self._begin(found[path], offset)
+                return _are_current(found, self._folder)
+            else:
+                self._begin(streams[0], 0)
+            return True
+
+    def _begin(self, stream: BufferedReader, offset: int) -> None:
+        self._close()
+        self._descriptor = os.dup(stream.fileno())
+        os.lseek(self._descriptor, offset, os.SEEK_SET)
 
     def __enter__(self) -> Follower:
         return self
@@ -156,45 +219,39 @@ class Follower:
             self._descriptor = -1
 
     def read(self) -> bytes:
-        """What is new; empty when nothing is."""
-        while True:
-            newer = self._newer()
-            data = os.read(self._descriptor, CHUNK) if self._descriptor >= 0 else b""
-            if data or newer is None:
+        """What is new; empty when nothing is. Raises FileNotFoundError when the log is removed."""
+        while self._before:
+            if data := self._before.pop():
                 return data
-            self._close()
-            try:
-                self._descriptor = os.open(newer, os.O_RDONLY | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return b""
+        while True:
+            # Asked before reading, so that no tail is missed.
+            newest = self._is_newest()
+            data = os.read(self._descriptor, CHUNK) if self._descriptor >= 0 else b""
+            if data or newest or not self._advance():
+                return data
 
-    def _newer(self) -> str | None:
-        """The part after the one being read, if there is one already.
+    def _is_newest(self) -> bool:
+        own = os.fstat(self._descriptor).st_ino if self._descriptor >= 0 else -1
+        return own == _inode(os.path.join(self._folder, NAME))
 
-        Asked before reading, so that no tail is missed.
-        """
-        found = parts(self._folder)
-        if self._descriptor < 0:
-            return found[0] if found else None
-        own = os.fstat(self._descriptor).st_ino
-        inodes = [_inode(path) for path in found]
-        if own not in inodes:
-            return found[0] if found else None
-        position = inodes.index(own) + 1
-        return found[position] if position < len(found) else None
-
-
-def _inode(path: str) -> int:
-    try:
-        return os.stat(path).st_ino
-    except FileNotFoundError:
-        return 0
+    def _advance(self) -> bool:
+        """Begin the part after the one being read; False where there is none yet."""
+        own = os.fstat(self._descriptor).st_ino if self._descriptor >= 0 else -1
+        with _opened_parts(self._folder) as found:
+            streams = list(found.values())
+            inodes = [os.fstat(stream.fileno()).st_ino for stream in streams]
+            newer = streams[inodes.index(own) + 1 :] if own in inodes else streams
+            if newer:
+                self._begin(newer[0], 0)
+            return bool(newer)
 
 
-def position_of(folder: str, since: float) -> tuple[str, int] | None:
-    """The part and offset where output of this time (at most a second earlier) begins; None without any."""
-    for path in parts(folder):
-        times = os.path.join(folder, TIMES + os.path.basename(path).removeprefix(NAME))
+def position_of(found: Iterable[str], since: float) -> tuple[str, int] | None:
+    """The part and offset where output of this time (at most a second earlier) begins; None without any.
+    `found`: the parts, oldest first."""
+    for path in found:
+        folder, name = os.path.split(path)
+        times = os.path.join(folder, TIMES + name.removeprefix(NAME))
         try:
             with open(times, encoding="ascii") as stream:
                 notes = [line.split() for line in stream]
@@ -211,11 +268,11 @@ def follow_growth(
     alive: Callable[[], bool],
     pause: Callable[[], None],
     *,
-    from_end: bool = False,
+    tail: int | None = None,
     since: float | None = None,
 ) -> Iterator[bytes]:
     """Chunks as they come, until the writer is no longer alive and everything it wrote was read."""
-    with Follower(folder, from_end=from_end, since=since) as follower:
+    with Follower(folder, tail=tail, since=since) as follower:
         while True:
             living = alive()
             if data := follower.read():
@@ -229,12 +286,12 @@ def follow_growth(
 def output(folder: str, alive: Callable[[], bool], *, follow: bool, tail: int | None) -> Iterator[bytes]:
     """All of a log, or its last `tail` lines, and with `follow` what comes after; ends when it is removed."""
     try:
-        if tail is not None:
-            yield from last_lines(folder, tail)
-        elif not follow:
-            yield from read_all(folder)
         if follow:
-            yield from follow_growth(folder, alive, lambda: time.sleep(0.1), from_end=tail is not None)
+            yield from follow_growth(folder, alive, lambda: time.sleep(0.1), tail=tail)
+        elif tail is not None:
+            yield from last_lines(folder, tail)
+        else:
+            yield from read_all(folder)
     except FileNotFoundError:
         return
 

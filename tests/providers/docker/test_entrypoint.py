@@ -78,25 +78,45 @@ def test_it_waits_for_peers_and_hears_signals_meanwhile(shell: list[str], tmp_pa
     tools.mkdir()
     for name in ("sleep", "cat", "env", "id", "mkdir", "chmod", "grep", "echo"):
         (tools / name).symlink_to(shutil.which(name) or name)
-    (tools / "getent").write_text(f"#!/bin/sh\necho >>{tmp_path}/asked\nexit 2\n")
+    (tools / "getent").write_text(f"#!/bin/sh\necho >>{tmp_path}/asked-$WHO\nexit 2\n")
     (tools / "getent").chmod(0o755)
     for name in shell[:1]:
         (tools / name).symlink_to(shutil.which(name) or name)
     process = subprocess.Popen(
         [*shell, str(path), "echo", "together"],
-        env={"PATH": str(tools), "HOME": str(tmp_path)}, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+        env={"PATH": str(tools), "HOME": str(tmp_path), "WHO": "process"},
+        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
     )  # fmt: skip
     waiting = subprocess.Popen(
         [*shell, str(path), "echo", "never"],
-        env={"PATH": str(tools), "HOME": str(tmp_path)}, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
+        env={"PATH": str(tools), "HOME": str(tmp_path), "WHO": "waiting"},
+        stdout=subprocess.PIPE, stdin=subprocess.DEVNULL,
     )  # fmt: skip
-    until(lambda: (tmp_path / "asked").exists() and len((tmp_path / "asked").read_text()) >= 6)
+
+    def has_asked(who: str) -> bool:
+        asked = tmp_path / f"asked-{who}"
+        return asked.exists() and len(asked.read_text()) >= 3
+
+    until(lambda: has_asked("process") and has_asked("waiting"), "both wait for their peers")
     assert process.poll() is None and waiting.poll() is None
     waiting.send_signal(signal.SIGTERM)
     assert waiting.wait(60) == 143
     (tmp_path / "hosts").write_text("127.0.0.1\tlocalhost main1\n127.0.0.2\tsub1\n")
     out, _ = process.communicate(timeout=60)
     assert out == b"together\n"
+
+
+def test_a_signal_ends_it_from_its_first_moment_on(shell: list[str], tmp_path: Path) -> None:
+    unpacked(tmp_path, secret_env={"A": "b"})
+    with (tmp_path / "secrets").open("a") as secrets:
+        secrets.write("kill -s TERM $$\n")
+    done = run(shell, tmp_path, "echo", "never")
+    assert (done.returncode, done.stdout, done.stderr) == (143, b"", b"")
+
+
+def test_signals_are_the_commands_own_when_it_has_begun(shell: list[str], tmp_path: Path) -> None:
+    unpacked(tmp_path, secret_env={"A": "b"})
+    assert run(shell, tmp_path, "sh", "-c", "kill -s TERM $$").returncode == -signal.SIGTERM
 
 
 def test_keys_belong_to_nobody_and_settings_to_root(tmp_path: Path) -> None:

@@ -7,15 +7,18 @@ import os
 import random
 import signal
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from providers.abilities import KernelEvent
+from providers.base import unfenced
 from providers.docker.container import config
 from providers.docker.container.user import ROOT
+from providers.docker.engine import engine as engine_api
+from providers.docker.events import EventListener
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
 from schemas.kinds.parts.docker import Docker
@@ -156,6 +159,28 @@ def test_a_kernel_killed_by_hand_was_not_stopped(on_engines: Open, engines: Engi
     assert (seen.state, seen.exit_code, seen.reason) == ("exited", 137, "signal 9")
 
 
+def test_an_engine_that_hears_only_afterwards_that_memory_was_short(
+    on_engines: Open, engines: Engines, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The state of a container says what was known when it ended; what comes later is only told."""
+    inspect = engine_api.Engine.inspect
+
+    def inspect_at_the_end(engine: engine_api.Engine, name: str) -> dict[str, Any]:
+        found = inspect(engine, name)
+        return {**found, "State": {**found["State"], "OOMKilled": False}}
+
+    monkeypatch.setattr(engine_api.Engine, "inspect", inspect_at_the_end)
+    provider = on_engines()
+    provider.create(kernel(ID, "tail", "/dev/zero", memory=2**25))
+    provider.create(kernel("t-main1-0-g1", memory=2**25))
+    engines(1)[0].docker("kill", "t-main1-0-g1")
+    until(lambda: {each.state for each in provider.observe().kernels} == {"exited"}, "both have ended")
+    for asked in (provider, on_engines()):
+        reasons = {each.id: each.reason for each in asked.observe().kernels}
+        assert reasons == {ID: "out-of-memory", "t-main1-0-g1": "signal 9"}
+    assert provider.stop(ID, grace=0).reason == "out-of-memory"
+
+
 def test_a_node_that_is_down_is_named_and_the_others_are_seen(
     on_engines: Open, broken: Engine, engines: Engines
 ) -> None:
@@ -182,9 +207,15 @@ def test_an_engine_killed_during_creations_ends_with_each_kernel_once(broken: En
     ]
     failed: list[BaseException] = []
 
+    killed = threading.Event()
+
+    def until_killed() -> None:
+        killed.wait()
+
     def make(number: int) -> None:
         try:
-            provider.create(specs[number])
+            # However fast the others are, the last one is in the midst of it then.
+            provider.create(specs[number], until_killed if number == len(specs) - 1 else unfenced)
         except ProviderError as error:
             failed.append(error)
 
@@ -195,6 +226,7 @@ def test_an_engine_killed_during_creations_ends_with_each_kernel_once(broken: En
         lambda: (broken.folder / "data/containers").exists() and os.listdir(broken.folder / "data/containers")
     )
     broken.kill()
+    killed.set()
     for maker in makers:
         maker.join()
     assert failed and all(isinstance(error, ProviderUnavailable) for error in failed)
@@ -255,8 +287,7 @@ def test_events_are_told_also_after_the_engine_was_away(broken: Engine) -> None:
     over = threading.Event()
     listener = threading.Thread(target=lambda: told.extend(_each(provider, over, told)))
     listener.start()
-    until(lambda: any(each.name.startswith("events of") for each in threading.enumerate()))
-    time.sleep(0.5)
+    until(lambda: any(map(_listens, threading.enumerate())), "it knows from when on it listens")
     provider.create(script("exit 3", node=broken.name))
     until(lambda: {"created", "started", "ended"} <= {event.what for event in told})
     (ended,) = [event for event in told if event.what == "ended"]
@@ -266,8 +297,11 @@ def test_events_are_told_also_after_the_engine_was_away(broken: Engine) -> None:
     until(lambda: "removed" in {event.what for event in told})
     assert len([event for event in told if event.what == "created"]) == 1
     over.set()
-    listener.join(30)
-    assert not listener.is_alive()
+    until(lambda: not listener.is_alive(), "it is over")
+
+
+def _listens(thread: threading.Thread) -> bool:
+    return isinstance(thread, EventListener) and thread._last > 0
 
 
 def _each(provider: DockerProvider, over: threading.Event, told: list[KernelEvent]) -> list[KernelEvent]:

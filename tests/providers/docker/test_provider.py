@@ -66,7 +66,7 @@ def test_memory_below_what_is_used_is_refused_and_changes_nothing(on_engines: Op
     provider.create(
         script("head -c 40000000 /dev/zero > /dev/shm/x; sleep 1000", memory=80 * MIB, shm=60 * MIB)
     )
-    until(lambda: next(provider.usage()).memory > 35 * MIB)  # type: ignore[operator]
+    until(lambda: (next(provider.usage()).memory or 0) > 35 * MIB)
     with pytest.raises(KernelRefused):
         provider.update(ID, kernel(memory=8 * MIB))
     assert provider.observe().kernels[0].state == "running"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import signal
 import subprocess
@@ -12,13 +13,17 @@ from pathlib import Path
 import pexpect
 import pytest
 
+from providers.machines.signals import signal_handlers
+from providers.process.interaction import relay
 from providers.process.linux import cgroup
 from providers.process.provider import ProcessProvider
 from tests.providers.process.kernels import output, said, script, spec
 
 SYS_ADMIN = 21
+TRAP = "trap 'echo interrupted; exit 5' INT; echo ready; while :; do sleep 0.05; done"
 CALLER = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background inherits it ignored
 from pathlib import Path
 from providers.process.provider import ProcessProvider
 provider = ProcessProvider(Path(sys.argv[1]), sandbox=sys.argv[2] == "True", cgroups=sys.argv[3] == "True")
@@ -136,10 +141,51 @@ def test_output_that_nobody_reads_ends_the_command(kernel: ProcessProvider) -> N
 
 
 def test_an_interrupt_reaches_the_command(kernel: ProcessProvider) -> None:
-    script = "trap 'echo interrupted; exit 5' INT; echo ready; while :; do sleep 0.05; done"
-    process = subprocess.Popen(caller(kernel, "sh", "-c", script), stdout=subprocess.PIPE, cwd=REPOSITORY)
+    process = subprocess.Popen(caller(kernel, "sh", "-c", TRAP), stdout=subprocess.PIPE, cwd=REPOSITORY)
     assert process.stdout is not None
     assert process.stdout.readline() == b"ready\n"
     process.send_signal(signal.SIGINT)
     assert process.stdout.read() == b"interrupted\n"
     assert process.wait(timeout=60) == 5
+
+
+SLOW_HELPER = """
+from providers.process.interaction import execute
+execute._BOOT = execute._BOOT.replace(
+    ";enter_and_exec",
+    ";from providers.process.interaction import enter;pass_on=enter._relay_signals;"
+    "enter._relay_signals=lambda child:(open('/home/work/gate').read(),pass_on(child));enter_and_exec",
+)
+"""
+
+
+def test_an_interrupt_waits_for_a_helper_that_is_behind_its_command(
+    make: Callable[..., ProcessProvider],
+) -> None:
+    provider = make("sandbox")
+    provider.create(script("mkfifo gate; echo up; sleep 300"))
+    said(provider, spec().id, b"up")
+    python, option, program, *arguments = caller(provider, "sh", "-c", TRAP)
+    process = subprocess.Popen(
+        [python, option, SLOW_HELPER + program, *arguments], stdout=subprocess.PIPE, cwd=REPOSITORY
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    process.send_signal(signal.SIGINT)
+    (provider.root.folder(spec().id) / "scratch" / "gate").write_text("go")
+    assert process.stdout.read() == b"interrupted\n"
+    assert process.wait(timeout=60) == 5
+
+
+def test_an_interrupt_waits_for_a_command_that_begins() -> None:
+    def start(errors: int) -> subprocess.Popen[bytes]:
+        pipe = subprocess.PIPE
+        process = subprocess.Popen(
+            ["sh", "-c", TRAP], stdin=pipe, stdout=pipe, stderr=errors, start_new_session=True, bufsize=0
+        )
+        assert process.stdout is not None and process.stdout.readline() == b"ready\n"
+        signal.raise_signal(signal.SIGINT)
+        return process
+
+    with signal_handlers([signal.SIGINT], signal.default_int_handler):
+        assert relay.run_with_pipes(start, io.BytesIO()) == 5

@@ -64,14 +64,20 @@ def provider(disk: Disk, make: Callable[..., ProcessProvider]) -> ProcessProvide
     return make("groups", root=disk.folder / "root")
 
 
+def _let_go(folder: Path) -> None:
+    """A kernel that waits for a file, once the disk is full: this takes no room."""
+    (folder / "scratch" / "prepared").rename(folder / "scratch" / "go")
+
+
 def test_how_a_kernel_ended_is_known(disk: Disk, provider: ProcessProvider) -> None:
     kernel = script("echo up; while ! test -e go; do sleep 0.05; done; exit 7")
     provider.create(kernel)
     said(provider, kernel.id, b"up")
     record = provider.root.read(kernel.id)
     assert record is not None
-    (record.folder / "scratch" / "go").touch()
+    (record.folder / "scratch" / "prepared").touch()
     disk.fill()
+    _let_go(record.folder)
     kernel_now = ended(provider, kernel.id)
     assert (kernel_now.state, kernel_now.exit_code) == ("exited", 7)
 
@@ -82,9 +88,10 @@ def test_without_any_room_it_is_known_as_soon_as_there_is(disk: Disk, provider: 
     said(provider, kernel.id, b"up")
     record = provider.root.read(kernel.id)
     assert record is not None
-    (record.folder / "scratch" / "go").touch()
+    (record.folder / "scratch" / "prepared").touch()
     (record.folder / "state.spare").unlink()
     disk.fill()
+    _let_go(record.folder)
     pid = record.state["pid"]
     until(lambda: not Path(f"/proc/{pid}").exists(), "it has ended")
     for _ in range(3):

@@ -240,7 +240,7 @@ def test_without_a_terminal_its_output_is_shown(provider: ProcessProvider) -> No
     provider.create(script("echo before; while ! [ -e go ]; do sleep 0.05; done; echo after; exit 3"))
     said(provider, NAME, b"before")
     child = attach(provider)
-    until(lambda: follows(child.pid), "it reads the log")
+    until(lambda: follows(child.pid), "it waits at the end of the log")
     (provider.root.folder(NAME) / "scratch" / "go").touch()
     child.expect("after")
     assert "before" not in str(child.before)
@@ -250,9 +250,11 @@ def test_without_a_terminal_its_output_is_shown(provider: ProcessProvider) -> No
 
 
 def follows(pid: int | None) -> bool:
+    """Whether it is at a place in the log: where it was opened just now there is none yet."""
     for link in Path(f"/proc/{pid}/fd").iterdir():
         with contextlib.suppress(FileNotFoundError):  # Closed since it was listed.
-            if os.readlink(link).endswith("/logs/log"):
+            place = (link.parent.parent / "fdinfo" / link.name).read_text().split()[:2]
+            if os.readlink(link).endswith("/logs/log") and place == ["pos:", str(len("before\n"))]:
                 return True
     return False
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -37,8 +38,7 @@ def test_following_sees_every_line_across_rotations(make: Callable[..., ProcessP
     follower.start()
     until(lambda: b"ready" in b"".join(chunks))
     (provider.root.folder(spec().id) / "scratch" / "gate").open("w").write("go\n")
-    follower.join(60)
-    assert not follower.is_alive()
+    until(lambda: not follower.is_alive(), "it is over")
     lines = b"".join(chunks).splitlines()
     assert lines == [b"ready", *(f"line {number}".encode() for number in range(3000))]
 
@@ -53,7 +53,7 @@ def test_following_starts_with_the_tail_asked_for(make: Callable[..., ProcessPro
     follower.start()
     until(lambda: b"b" in b"".join(chunks))
     (provider.root.folder(spec().id) / "scratch" / "gate").open("w").write("go\n")
-    follower.join(60)
+    until(lambda: not follower.is_alive(), "it is over")
     assert b"".join(chunks) == b"b\nc\n"
 
 
@@ -67,7 +67,7 @@ def test_the_tail_reaches_over_parts(tmp_path: Path, count: int, expected: bytes
 def test_what_is_written_after_a_rotation_begins_is_not_lost(tmp_path: Path) -> None:
     writer = logfile.LogWriter(str(tmp_path), 4096, 4)
     writer.write(b"a" * 4000)
-    with logfile.Follower(str(tmp_path), from_end=False) as follower:
+    with logfile.Follower(str(tmp_path)) as follower:
         assert follower.read() == b"a" * 4000
         writer.write(b"b" * 90)
         for letter in (b"c", b"d"):
@@ -76,3 +76,51 @@ def test_what_is_written_after_a_rotation_begins_is_not_lost(tmp_path: Path) -> 
         while data := follower.read():
             rest += data
     assert rest == b"b" * 90 + b"c" * 4000 + b"d" * 4000
+
+
+@pytest.mark.parametrize("more", [90, 5000], ids=["same part", "rotated"])
+def test_what_is_written_after_the_tail_was_read_is_followed(tmp_path: Path, more: int) -> None:
+    writer = logfile.LogWriter(str(tmp_path), 4096, 4)
+    writer.write(b"a\nb\n")
+    alive = [True]
+    stream = logfile.output(str(tmp_path), lambda: alive[0], follow=True, tail=1)
+    assert next(stream) == b"b\n"
+    writer.write(b"c" * more)
+    writer.write(b"d" * more)
+    alive.clear()
+    alive.append(False)
+    assert b"".join(stream) == b"c" * more + b"d" * more
+
+
+@pytest.mark.parametrize("tail", [None, 0, 1])
+@pytest.mark.parametrize("moment", range(30))
+def test_a_log_that_is_rotated_while_it_is_looked_at_is_read_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tail: int | None, moment: int
+) -> None:
+    """As seen at any moment: the newest part is away from its place for a while."""
+    (tmp_path / "log.1").write_bytes(b"a\n")
+    (tmp_path / "log").write_bytes(b"b\n")
+    steps: list[Callable[[], object]] = [
+        lambda: (tmp_path / "log.1").rename(tmp_path / "log.2"),
+        lambda: (tmp_path / "log").rename(tmp_path / "log.1"),
+        lambda: (tmp_path / "log").write_bytes(b"c\n"),
+    ]
+    looks = 0
+
+    def look(of: Callable[[str], object], where: str) -> object:
+        nonlocal looks
+        looks += 1
+        found = of(where)
+        if looks > moment and steps:
+            steps.pop(0)()
+        return found
+
+    for name in ("parts", "_inode"):
+        monkeypatch.setattr(logfile, name, partial(look, getattr(logfile, name)))
+    follow = logfile.follow_growth(str(tmp_path), lambda: bool(steps), lambda: None, tail=tail)
+    found = b"".join(follow)
+    assert not steps
+    if tail is None:
+        assert found == b"a\nb\nc\n"
+    else:  # Of what was the end when it began.
+        assert b"a\nb\nc\n".endswith(found) and len(found) >= 2 * tail

@@ -82,7 +82,7 @@ def _create_quietly(provider: ProcessProvider, one: object) -> None:
 def _kill_supervisor_after(kernel_id: str, seconds: float) -> bool:
     """Found by its command line, which ends with the kernel's id, from the moment it exists. False when there
     is none."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
         for pid in procfs.pids():
             try:
@@ -91,8 +91,9 @@ def _kill_supervisor_after(kernel_id: str, seconds: float) -> bool:
             except OSError:
                 continue
             if kernel_id.encode() in words and b"-I" in words and procfs.parent(pid) != os.getpid():
+                began = procfs.start_time(pid)
                 time.sleep(seconds)
-                if procfs.send(pid, procfs.start_time(pid), signal.SIGKILL):
+                if procfs.send(pid, began, signal.SIGKILL):
                     return True
     return False
 

@@ -306,14 +306,27 @@ def test_who_failed_is_not_tried_at_once_again(node: SshdNode, monkeypatch: pyte
         assert len(tries) == 4 * expected
 
 
-def test_a_server_that_is_being_restarted_is_reached(own: SshdNode) -> None:
+def test_a_server_that_is_being_restarted_is_reached(own: SshdNode, monkeypatch: pytest.MonkeyPatch) -> None:
     """It refuses for a moment: one attempt would call the node lost."""
+    from providers.machines.ssh import persistent
+
     own.kill()
-    starting = threading.Timer(0.5, own.start)
+    opened = persistent.open_connection
+    refused: list[NodeUnreachable] = []
+
+    def open_and_restart(*given: Any) -> Any:
+        try:
+            return opened(*given)
+        except NodeUnreachable as error:
+            refused.append(error)
+            own.start()
+            raise
+
+    monkeypatch.setattr(persistent, "open_connection", open_and_restart)
     with reached(own) as machine:
-        starting.start()
         assert machine.run(["echo", "here"]).out == b"here\n"
-    starting.join()
+    (error,) = refused
+    assert "connection refused" in str(error)
 
 
 # breaking
@@ -337,7 +350,7 @@ def _command(process: Path) -> bytes:
 
 def test_a_link_that_is_cut_ends_what_waits_and_is_mended(own: SshdNode) -> None:
     """No packet says so: only silence does."""
-    with reached(own, keepAlive="1s", connectTimeout="2s") as machine:
+    with reached(own, keepAlive="3s", connectTimeout="10s") as machine:
         assert machine.run(["true"]).code == 0
         stream = machine.dial(("127.0.0.1", 22))
         stream.recv(4)
@@ -375,7 +388,7 @@ def test_a_server_that_is_killed_and_comes_back(own: SshdNode) -> None:
         process = machine.start(["sleep", "301"])
         own.kill()
         with pytest.raises(NodeUnreachable, match="lost"):
-            waiting.result(120)
+            waiting.result(280)
         assert list(process.read()) == []
         with pytest.raises(NodeUnreachable, match="lost"):
             process.wait()
@@ -412,14 +425,17 @@ def below(pid: int) -> Iterator[int]:
 def without_files_for_more(node: SshdNode) -> Iterator[None]:
     """What serves the connections of a server can open no more files, as a command's ends are."""
     assert node.process is not None
-    limits = {pid: resource.prlimit(pid, resource.RLIMIT_NOFILE) for pid in below(node.process.pid)}
-    for pid, (_, hard) in limits.items():
-        resource.prlimit(pid, resource.RLIMIT_NOFILE, (4, hard))
+    limits = {}
+    for pid in below(node.process.pid):
+        with contextlib.suppress(ProcessLookupError):  # What ran just now may be ending.
+            limits[pid] = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+            resource.prlimit(pid, resource.RLIMIT_NOFILE, (4, limits[pid][1]))
     try:
         yield
     finally:
         for pid, limit in limits.items():
-            resource.prlimit(pid, resource.RLIMIT_NOFILE, limit)
+            with contextlib.suppress(ProcessLookupError):
+                resource.prlimit(pid, resource.RLIMIT_NOFILE, limit)
 
 
 def test_a_command_that_is_refused_is_asked_for_again(own: SshdNode) -> None:
@@ -486,11 +502,11 @@ def test_jump_hosts_are_gone_through(sshd_nodes: SshdNodes) -> None:
 def test_a_link_behind_a_jump_host_that_is_cut_is_noticed(sshd_nodes: SshdNodes, own: SshdNode) -> None:
     """The connection to the jump host stays: only the node's own silence tells."""
     first = sshd_nodes(1)[0]
-    with reached(own, jump=first.address, keepAlive="1s", connectTimeout="2s") as machine:
+    with reached(own, jump=first.address, keepAlive="3s", connectTimeout="10s") as machine:
         waiting = _waiting(machine)
         own.link(up=False)
         with pytest.raises(NodeUnreachable, match="lost"):
-            waiting.result(120)
+            waiting.result(280)
         own.link(up=True)
 
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import ast
 import socket
 import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,12 @@ from paramiko.hostkeys import HostKeyEntry
 from paramiko.packet import Packetizer
 
 import providers.machines.ssh
+from providers.machines.ssh import transport
 from providers.machines.ssh.packets import OpenSshPacketizer
 from providers.machines.ssh.transport import MOST_MISSED, Transport
 from tests.waiting import until
 
+PATIENCE = 120
 PACKAGE = Path(providers.machines.ssh.__file__).parent
 USED = {
     "transport": "active auth_timeout banner_timeout clear_to_send handshake_timeout packetizer sock",
@@ -73,7 +74,7 @@ def ends() -> Iterator[tuple[Transport, paramiko.Transport]]:
     ours = Transport(near)
     try:
         server.start_server(server=Anybody(), event=threading.Event())
-        ours.start_client(timeout=20)
+        ours.start_client(timeout=PATIENCE)
         ours.auth_none("anybody")
         yield ours, server
     finally:
@@ -122,7 +123,7 @@ def test_a_channel_to_a_unix_socket_is_asked_for_as_openssh_does(
     ends: tuple[Transport, paramiko.Transport],
 ) -> None:
     ours, server = ends
-    channel = ours.open_unix("/run/döcker.sock", 20)
+    channel = ours.open_unix("/run/döcker.sock", PATIENCE)
     opened = recorder(server).of_kind(MSG_CHANNEL_OPEN)[-1]
     assert opened.get_text() == "direct-streamlocal@openssh.com"
     assert opened.get_int() == channel.get_id()
@@ -130,7 +131,7 @@ def test_a_channel_to_a_unix_socket_is_asked_for_as_openssh_does(
     assert (opened.get_text(), opened.get_text(), opened.get_int()) == ("/run/döcker.sock", "", 0)
     assert opened.get_remainder() == b""
     channel.sendall(b"data")
-    far = server.accept(20)
+    far = server.accept(PATIENCE)
     assert far is not None and far.recv(4) == b"data"
 
 
@@ -149,7 +150,7 @@ def test_a_signal_that_ended_a_command_is_an_exit_status(
     ours, server = ends
     channel = ours.open_session()
     channel.exec_command("sleep 1000")
-    far = server.accept(20)
+    far = server.accept(PATIENCE)
     assert far is not None
     told = paramiko.Message()
     told.add_byte(cMSG_CHANNEL_REQUEST)
@@ -164,28 +165,36 @@ def test_a_signal_that_ended_a_command_is_an_exit_status(
     assert channel.recv_exit_status() == code
     other = ours.open_session()
     other.exec_command("false")
-    far = server.accept(20)
+    far = server.accept(PATIENCE)
     assert far is not None
     far.send_exit_status(1)
     assert other.recv_exit_status() == 1
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """Who answers late, as on a machine with much to do, is not given up; until that is undone."""
+    monkeypatch.setattr(transport, "MOST_MISSED", 10_000)
+    return monkeypatch
+
+
 def test_a_sign_of_life_keeps_a_connection_and_silence_ends_it(
-    ends: tuple[Transport, paramiko.Transport],
+    ends: tuple[Transport, paramiko.Transport], patient: pytest.MonkeyPatch
 ) -> None:
     ours, server = ends
     ours.keep_alive(0.05)
     until(lambda: len(recorder(server).of_kind(MSG_GLOBAL_REQUEST)) > 2 * MOST_MISSED)
+    until(lambda: ours.packetizer.unanswered == 0, "what was asked is answered, which counts from anew")
     asked = recorder(server).of_kind(MSG_GLOBAL_REQUEST)[0]
     assert (asked.get_text(), asked.get_boolean()) == ("keepalive@openssh.com", True)
     assert ours.is_active()
     recorder(server).silent = True
-    before = time.monotonic()
+    patient.undo()
     until(lambda: not ours.is_active())
-    assert time.monotonic() - before < 10
     assert isinstance(ours.get_exception(), TimeoutError)
 
 
+@pytest.mark.usefixtures("patient")
 def test_keys_can_be_exchanged_anew_while_signs_of_life_are_asked_for(
     ends: tuple[Transport, paramiko.Transport],
 ) -> None:
@@ -196,7 +205,7 @@ def test_keys_can_be_exchanged_anew_while_signs_of_life_are_asked_for(
         until(ours.clear_to_send.is_set)
     channel = ours.open_session()
     channel.sendall(b"on")
-    far = server.accept(20)
+    far = server.accept(PATIENCE)
     assert far is not None and far.recv(2) == b"on"
 
 

@@ -1,6 +1,11 @@
 # What a container runs before its own command ("$@"), which it then becomes.
 # Plain POSIX shell; besides a shell it uses what the image has, and does without what it has not.
 
+# Before all else: a container's first process hears only the signals that it asks for. They are the command's
+# own again when it begins.
+trap '[ -z "$!" ] || kill "$!" 2>/dev/null; exit 143' TERM
+trap '[ -z "$!" ] || kill "$!" 2>/dev/null; exit 130' INT
+
 if [ -r /run/bai/secrets ]; then
     . /run/bai/secrets
 fi
@@ -121,10 +126,7 @@ together() {
 if [ -r /run/bai/peers ]; then
     # Not in this shell, so that it hears signals and keeps the command's variables as they are.
     (together) </dev/null &
-    trap "kill $! 2>/dev/null; exit 143" TERM
-    trap "kill $! 2>/dev/null; exit 130" INT
     wait $!
-    trap - TERM INT
 fi
 
 if [ "$#" -eq 0 ]; then
