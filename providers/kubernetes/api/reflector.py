@@ -63,6 +63,7 @@ class Reflector(Generic[T]):
         self._told = 0
         """The last change that the server has told of: what is older is known, or gone."""
         self._looks = 0
+        self._listed_at = -1.0
         self._watching = False
         self._response: BaseHTTPResponse | None = None
         self._closed = False
@@ -104,6 +105,14 @@ class Reflector(Generic[T]):
         with self._listing:
             self._list(follow=True)  # What is listed now is newer.
 
+    def look_anew(self) -> None:
+        """Until all is known that has happened by now, whatever the watch has told: lists, once for all who
+        ask meanwhile. Raises ApiRefusal, OSError."""
+        asked = time.monotonic()
+        with self._listing:
+            if self._listed_at < asked:
+                self._list(follow=True)
+
     def record(self, found: Object) -> None:
         """What an answer to us said of an object, which the watch may not have told yet."""
         with self._lock:
@@ -137,8 +146,10 @@ class Reflector(Generic[T]):
                 response.shutdown()
 
     def _list(self, *, follow: bool = False) -> None:
+        began = time.monotonic()
         found = self._listed()
         with self._lock:
+            self._listed_at = began
             there = {key_of(each) for each in found.items}
             for key in [key for key in self._versions if key not in there]:
                 self._drop(key)

@@ -73,9 +73,12 @@ def allocate(
     ref: PodRef,
     pod: Object,
     devices: Sequence[Device],
+    *,
+    fenced: bool,
 ) -> None:
-    """Make the kernel's claims and give them these devices; what is so already stays. Raises KernelRefused
-    where somebody else has one of them, ProviderUnavailable, ApiRefusal, OSError."""
+    """Make the kernel's claims and give them these devices; what is so already stays. `fenced`: other
+    schedulers stay away from the node. Raises KernelRefused where somebody else has one of them,
+    ProviderUnavailable, ApiRefusal, OSError."""
     ledger, classes = observer.ledger, DeviceClasses(observer.device_classes())
     names = {device.key: classes.class_of(device) for device in devices}
     lacking = next((device.driver for device in devices if not names[device.key]), None)
@@ -95,7 +98,10 @@ def allocate(
         own = PodRef(ref.namespace, name)
         body = claim_manifest(own, part, [names[device.key] for device in part], owner_reference(pod))
         ledger.catch_up(_give(client, own, pod, part, body, status))
-    # Two allocators can give one device away at the same time: each claim is locked for itself alone.
+    # Two allocators can give one device away at the same time: each claim is locked for itself alone. Who
+    # has chosen before it saw ours, and not written yet, is given the time to.
+    if not fenced:
+        ledger.settle()
     _require_free(ledger, spec, pod, devices)
 
 
