@@ -11,7 +11,7 @@ from typing import Any
 
 from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal
-from providers.kubernetes.api.reflector import Reflector, View
+from providers.kubernetes.api.reflector import Key, Reflector, View
 from providers.kubernetes.objects.labels import KERNEL
 from providers.kubernetes.objects.names import RESOURCE_API
 from schemas.kinds.parts.kubernetes import Kubernetes
@@ -87,6 +87,10 @@ class DeviceLedger:
             undecided = pending & self._pending
         if undecided:
             self._claims.look_anew()
+
+    def forget(self, claim: tuple[Key, str]) -> None:
+        """An answer to us said that this one, by its UID, is gone, which the watch may not have told yet."""
+        self._claims.forget(*claim)
 
     def holders(self, device: DeviceKey) -> tuple[HeldClaim, ...]:
         """More than one where it was given away twice: the API server does not look."""

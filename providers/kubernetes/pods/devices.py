@@ -21,9 +21,10 @@ from providers.kubernetes.objects.claim import (
 from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.names import PodRef, namespaced
 from providers.kubernetes.objects.pod import is_owned, owner_reference
-from providers.kubernetes.observe.ledger import DeviceLedger
+from providers.kubernetes.observe.ledger import DeviceLedger, HeldClaim
 from providers.kubernetes.observe.observer import Observer
 from providers.kubernetes.pods.find import get_or_none
+from providers.kubernetes.pods.release import wait_until_released
 from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import ProviderUnavailable
 
@@ -87,7 +88,7 @@ def allocate(
         why = f"the cluster has no device class for {lacking}"
         raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint=hint)
     ledger.follow()
-    _require_free(ledger, spec, pod, devices)
+    _require_free(client, ledger, spec, pod, devices)
     parts, own_names = split_devices(devices), claim_names(pod)
     if len(parts) != len(own_names):
         why = f"its pod was made for {len(own_names)} claims, and its devices need {len(parts)}"
@@ -102,7 +103,7 @@ def allocate(
     # has chosen before it saw ours, and not written yet, is given the time to.
     if not fenced:
         ledger.settle()
-    _require_free(ledger, spec, pod, devices)
+    _require_free(client, ledger, spec, pod, devices)
 
 
 def _give(
@@ -141,12 +142,18 @@ def _make_or_find(client: ApiClient, ref: PodRef, body: Object) -> Object:
         return found
 
 
-def _require_free(ledger: DeviceLedger, spec: KernelSpec, pod: Object, devices: Sequence[Device]) -> None:
-    """Raises KernelRefused where another pod's claim has one of these devices."""
+def _require_free(
+    client: ApiClient, ledger: DeviceLedger, spec: KernelSpec, pod: Object, devices: Sequence[Device]
+) -> None:
+    """Raises KernelRefused where another pod's claim has one of these devices, ProviderUnavailable where it
+    does not give back what it is about to."""
     uid = pod["metadata"]["uid"]
+    held: dict[HeldClaim, Device] = {}
     for device in devices:
         for claim in ledger.holders(device.key):
             if claim.owner != uid:
-                why = f"{device.id} is given to claim {claim.namespace}/{claim.name}"
-                hint = "the next plan counts it as used"
-                raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint=hint)
+                held.setdefault(claim, device)
+    keys = {device.key for device in devices}
+    # What the ledger says of others may be over: its watch tells it a moment later.
+    for claim, device in held.items():
+        wait_until_released(client, spec, claim, keys, device.id)
