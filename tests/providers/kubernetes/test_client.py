@@ -353,7 +353,11 @@ def test_a_list_that_is_older_than_an_answer_to_us_changes_nothing(
     found, server = script
     reflector = Reflector(server.client(), PATH, lambda each: each["value"])
     changes: list[tuple[Any, Any]] = []
-    reflector.listen(lambda before, now: changes.append((before, now)))
+
+    def note(before: Any, now: Any) -> None:
+        changes.append((before, now))
+
+    reflector.listen(note)
     found.items.append(thing("c", 4, 2))
     reflector.look()
 
