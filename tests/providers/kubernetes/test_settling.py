@@ -59,7 +59,8 @@ class Cluster:
         if request.watches:
             return None
         if request.method == "GET" and "/resourceclaims/" in request.path:
-            return next(((200, each) for each in self.claims if each["metadata"]["name"] == kind), status(404))
+            one = [each for each in self.claims if each["metadata"]["name"] == kind]
+            return (200, one[0]) if one else status(404)
         if request.method == "GET" and kind in ("nodes", "resourceslices", "deviceclasses"):
             return listed(*self.objects(kind))
         if request.method == "POST" and kind == "pods":
