@@ -37,23 +37,30 @@ class Extras:
         require_ability(provider, ForwardsPorts)
         able, spec = cast(ForwardsPorts, provider), started.ready("runs")
 
+        heard = b""
+
         def dialled() -> Stream | None:
+            nonlocal heard
             try:
-                return able.dial(spec.id, harness.port)
+                stream = able.dial(spec.id, harness.port)
             except PortRefused:
                 return None
+            heard = stream.recv(65536)
+            if heard:
+                return stream
+            stream.close()  # A refusal that comes late is an end.
+            return None
 
         stream = until(dialled, f"port {harness.port} is served")
         text = bytes(range(256)) * 1000
-
-        def send() -> None:
-            stream.sendall(text)
-            stream.shutdown(socket.SHUT_WR)
-
-        sender = threading.Thread(target=send)
+        sender = threading.Thread(target=stream.sendall, args=(text,))
         sender.start()
-        heard = b"".join(iter(lambda: stream.recv(65536), b""))
+        # All of it before the end is said: not every way can tell of one direction's end alone.
+        while len(heard) < len(b"hello\n" + text) and (more := stream.recv(65536)):
+            heard += more
         sender.join()
+        stream.shutdown(socket.SHUT_WR)
+        heard += b"".join(iter(lambda: stream.recv(65536), b""))
         stream.close()
         assert heard == b"hello\n" + text
 
@@ -63,8 +70,8 @@ class Extras:
         require_programs(harness)
         require_ability(provider, ForwardsPorts)
         able = cast(ForwardsPorts, provider)
-        with pytest.raises(PortRefused):
-            able.dial(started.ready("runs").id, 1)
+        runs = started.ready("runs").id
+        until(lambda: _is_refused(able, runs, 1), "who dials is told so")
         with pytest.raises(NotRunning):
             able.dial(started.ended("ends").id, harness.port)
         with pytest.raises(KernelNotFound):
@@ -146,6 +153,17 @@ class Extras:
             if soon(lambda: any(event.node == harness.nodes[0] for event in heard), seconds=3.0):
                 return
         raise AssertionError("nothing is told")
+
+
+def _is_refused(able: ForwardsPorts, kernel_id: str, port: int) -> bool:
+    """Whether that is said in time; else the connection ends without a word."""
+    try:
+        stream = able.dial(kernel_id, port)
+    except PortRefused:
+        return True
+    assert stream.recv(1) == b""
+    stream.close()
+    return False
 
 
 def _told(heard: list[KernelEvent], kernel_id: str, what: str) -> bool:

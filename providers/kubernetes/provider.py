@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from providers.abilities import KernelEvent, SetupCheck, Usage
 from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
@@ -143,7 +143,7 @@ class KubernetesProvider(Interaction):
         except KernelNotFound:
             return self.sweep(kernel_id)
         ref = ref_of_pod(pod)
-        end.remove_pod(self.client, ref, pod)
+        self._forget_claims(end.remove_pod(self.client, ref, pod))
         self.observer.pods.forget((ref.namespace, ref.name), pod["metadata"]["uid"])
         self.finder.forget(kernel_id)
 
@@ -151,7 +151,11 @@ class KubernetesProvider(Interaction):
         """Claims of a pod that is gone. See `providers.abilities.SweepsLeftovers`."""
         ref = self.finder.last_known(kernel_id)
         if ref is not None:
-            end.remove_pod(self.client, ref, None)
+            self._forget_claims(end.remove_pod(self.client, ref, None))
+
+    def _forget_claims(self, gone: Iterable[end.GoneClaim]) -> None:
+        for claim in gone:
+            self.observer.ledger.forget(claim)
 
     def close(self) -> None:
         self.observer.close()

@@ -29,12 +29,12 @@ class Cable:
 
     def cut(self) -> None:
         """At once and in the midst of whatever is under way; what arrived has arrived."""
-        if self._listener is not None:
-            _close(self._listener)
-            self._listener = None
-        self.path.unlink(missing_ok=True)
         with self._lock:
+            listener, self._listener = self._listener, None
             cut, self._open = self._open, set()
+        if listener is not None:
+            _close(listener)
+        self.path.unlink(missing_ok=True)
         for each in cut:
             _close(each)
 
@@ -44,10 +44,9 @@ class Cable:
                 near, _ = listener.accept()
                 far = socket.socket(socket.AF_UNIX)
                 with self._lock:
-                    # It may have been cut since this one was accepted.
-                    if self._listener is not listener:
-                        _close(near)
-                        continue
+                    if listener is not self._listener:
+                        _close(near)  # It came just before the cut.
+                        return
                     self._open |= {near, far}
                 try:
                     far.connect(self._target)

@@ -23,6 +23,7 @@ class Relay:
         self._namespace, self._there = namespace, there
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
+        self._closed = False
         self._listening = listening(at, *here) if at else socket.create_server(here, backlog=128)
         threading.Thread(target=self._accept, daemon=True).start()
 
@@ -45,6 +46,8 @@ class Relay:
     @contextlib.contextmanager
     def _kept(self, *both: socket.socket) -> Iterator[None]:
         with self._lock:
+            if self._closed:
+                raise OSError("the connection came just before the end")
             self._open |= set(both)
         try:
             yield
@@ -57,6 +60,7 @@ class Relay:
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
         with self._lock:
+            self._closed = True
             for each in self._open:
                 with contextlib.suppress(OSError):
                     each.shutdown(socket.SHUT_RDWR)

@@ -59,10 +59,15 @@ class Reflector(Generic[T]):
         self._objects: dict[Key, T] = {}
         self._versions: dict[Key, int] = {}
         self._gone: set[str] = set()
+        self._recorded: set[Key] = set()
+        """Told by answers to us since the last list was asked for: that may be older."""
+        self._forgotten: set[str] = set()
+        """The same for what is gone, by UID."""
         self._revision = 0
         self._told = 0
         """The last change that the server has told of: what is older is known, or gone."""
         self._looks = 0
+        self._listed_at = -1.0
         self._watching = False
         self._response: BaseHTTPResponse | None = None
         self._closed = False
@@ -104,16 +109,26 @@ class Reflector(Generic[T]):
         with self._listing:
             self._list(follow=True)  # What is listed now is newer.
 
+    def look_anew(self) -> None:
+        """Until all is known that has happened by now, whatever the watch has told: lists, once for all who
+        ask meanwhile. Raises ApiRefusal, OSError."""
+        asked = time.monotonic()
+        with self._listing:
+            if self._listed_at < asked:
+                self._list(follow=True)
+
     def record(self, found: Object) -> None:
         """What an answer to us said of an object, which the watch may not have told yet."""
         with self._lock:
             if _version_of(found) > self._told:
+                self._recorded.add(key_of(found))
                 self._put(found)
 
     def forget(self, key: Key, uid: str) -> None:
         """An answer to us said that this object is gone, of which the watch may tell older things yet."""
         with self._lock:
             self._gone.add(uid)
+            self._forgotten.add(uid)
             self._drop(key)
 
     def listen(self, call: Listener[T]) -> Callable[[], None]:
@@ -137,14 +152,20 @@ class Reflector(Generic[T]):
                 response.shutdown()
 
     def _list(self, *, follow: bool = False) -> None:
+        began = time.monotonic()
+        with self._lock:
+            self._recorded.clear()
+            self._forgotten.clear()
         found = self._listed()
         with self._lock:
-            there = {key_of(each) for each in found.items}
+            self._listed_at = began
+            self._told = parse_natural(found.version) or 0
+            newer = {key for key in self._recorded if self._versions.get(key, 0) > self._told}
+            there = {key_of(each) for each in found.items} | newer
             for key in [key for key in self._versions if key not in there]:
                 self._drop(key)
-            self._versions.clear()
-            self._gone.clear()
-            self._told = parse_natural(found.version) or 0
+            self._versions = {key: self._versions[key] for key in newer}
+            self._gone &= self._forgotten
             for each in found.items:
                 self._put(each)
             self._looks += 1
@@ -217,7 +238,9 @@ class Reflector(Generic[T]):
 
     def _hear(self, what: str, found: Object) -> None:
         with self._lock:
-            self._told = max(self._told, _version_of(found))
+            if _version_of(found) <= self._told:
+                return  # A list was ahead of the watch.
+            self._told = _version_of(found)
             if what == "DELETED":
                 self._gone.discard(_uid_of(found))
                 if _version_of(found) >= self._versions.get(key_of(found), 0):

@@ -14,7 +14,7 @@ from providers.kubernetes.interaction.container_state import read_state, require
 from providers.kubernetes.objects.names import PodRef
 from providers.machines import terminal
 
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds for an exit code to be known after the output ended."""
 
 

@@ -12,6 +12,7 @@ import contextlib
 import select
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 from providers.kubernetes.api.client import ApiClient
@@ -26,13 +27,15 @@ from schemas.problems.text import printable
 
 DATA, ERROR = b"\0", b"\1"
 SETTLING = 0.15
-"""Seconds in which a port that nobody listens on says so: it is refused at once where the pod is."""
+"""Seconds in which a port that nobody listens on says so, at least: it is refused at once where the pod is,
+and that takes no longer to be told than it took to get there. What is told later ends the connection."""
 LINGER = 2.0
 """Seconds of silence after which a connection ends whose other direction has ended."""
 
 
 def dial(client: ApiClient, pod: PodRef, port: int) -> Stream:
     """Raises NotRunning, PortRefused, ProviderError."""
+    began = time.monotonic()
     with api_errors(pod.name):
         require_running(client, pod)
         far = open_websocket(
@@ -41,7 +44,7 @@ def dial(client: ApiClient, pod: PodRef, port: int) -> Stream:
     near, inner = socket.socketpair()
     relay = _Relay(far, inner)
     relay.start()
-    relay.settled.wait(SETTLING)
+    relay.settled.wait(max(SETTLING, time.monotonic() - began))
     if relay.refusal:
         near.close()
         raise PortRefused(provider=NAME, kernel=pod.name, port=port, why=explain_refusal(relay.refusal))

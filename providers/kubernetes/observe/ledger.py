@@ -4,14 +4,20 @@ same whether there are ten or ten thousand."""
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal
-from providers.kubernetes.api.reflector import Reflector, View
+from providers.kubernetes.api.reflector import Key, Reflector, View
+from providers.kubernetes.objects.labels import KERNEL
 from providers.kubernetes.objects.names import RESOURCE_API
+from schemas.kinds.parts.kubernetes import Kubernetes
+
+SETTLE = 1.0
+"""Seconds that a scheduler has to write down what it has chosen: it looks no second time."""
 
 DeviceKey = tuple[str, str, str]
 """Driver, pool and device."""
@@ -30,19 +36,37 @@ class HeldClaim:
     """Those that it has a share of, beside others (`allowMultipleAllocations`)."""
 
 
+@dataclass(frozen=True, slots=True)
+class PendingClaim:
+    """A claim of others that has no devices yet: a scheduler may have chosen some, and not said so."""
+
+    uid: str
+
+
 class DeviceLedger:
     """May be used by several threads."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: ApiClient, options: Kubernetes) -> None:
+        self._options = options
         self._lock = threading.Lock()
+        self._decided = threading.Condition(self._lock)
         self._holders: dict[DeviceKey, tuple[HeldClaim, ...]] = {}
-        self._claims = Reflector(client, f"{RESOURCE_API}/resourceclaims", parse_claim)
+        self._pending: set[PendingClaim] = set()
+        self._held: View[HeldClaim] = View({}, -1)
+        self._claims: Reflector[HeldClaim | PendingClaim] = Reflector(
+            client, f"{RESOURCE_API}/resourceclaims", self._parse
+        )
         self._claims.listen(self._hear)
 
     def look(self) -> View[HeldClaim]:
         """As it is now; nothing where the server has no such API, as before Kubernetes 1.34. Raises
         ApiRefusal, OSError."""
-        return look_if_there(self._claims)
+        view = look_if_there(self._claims)
+        with self._lock:
+            if view.revision != self._held.revision:
+                held = {key: each for key, each in view.objects.items() if isinstance(each, HeldClaim)}
+                self._held = View(held, view.revision)
+            return self._held
 
     def follow(self) -> None:
         """From now on it is kept up without a look. Raises ApiRefusal, OSError."""
@@ -51,6 +75,22 @@ class DeviceLedger:
     def catch_up(self, claim: Object) -> None:
         """Until all is known that happened before this state of a claim. Raises ApiRefusal, OSError."""
         self._claims.catch_up(int(claim["metadata"]["resourceVersion"]))
+
+    def settle(self) -> None:
+        """Until the claims of others that have no devices now have some, or are gone; SETTLE seconds at most.
+        All is known then that happened before. Raises ApiRefusal, OSError."""
+        deadline = time.monotonic() + SETTLE
+        with self._decided:
+            pending = frozenset(self._pending)
+            while pending & self._pending and (left := deadline - time.monotonic()) > 0:
+                self._decided.wait(left)
+            undecided = pending & self._pending
+        if undecided:
+            self._claims.look_anew()
+
+    def forget(self, claim: tuple[Key, str]) -> None:
+        """An answer to us said that this one, by its UID, is gone, which the watch may not have told yet."""
+        self._claims.forget(*claim)
 
     def holders(self, device: DeviceKey) -> tuple[HeldClaim, ...]:
         """More than one where it was given away twice: the API server does not look."""
@@ -64,16 +104,24 @@ class DeviceLedger:
     def close(self) -> None:
         self._claims.close()
 
-    def _hear(self, before: HeldClaim | None, now: HeldClaim | None) -> None:
-        with self._lock:
-            for device in before.devices if before is not None else ():
+    def _parse(self, claim: Mapping[str, Any]) -> HeldClaim | PendingClaim | None:
+        return parse_claim(claim) or parse_pending(claim, self._options)
+
+    def _hear(self, before: HeldClaim | PendingClaim | None, now: HeldClaim | PendingClaim | None) -> None:
+        with self._decided:
+            if isinstance(before, PendingClaim):
+                self._pending.discard(before)
+                self._decided.notify_all()
+            if isinstance(now, PendingClaim):
+                self._pending.add(now)
+            for device in before.devices if isinstance(before, HeldClaim) else ():
                 left = tuple(each for each in self._holders.get(device, ()) if each != before)
                 if left:
                     self._holders[device] = left
                 else:
                     self._holders.pop(device, None)
-            for device in now.devices if now is not None else ():
-                assert now is not None
+            for device in now.devices if isinstance(now, HeldClaim) else ():
+                assert isinstance(now, HeldClaim)
                 self._holders[device] = (*self._holders.get(device, ()), now)
 
 
@@ -92,6 +140,17 @@ def parse_claim(claim: Mapping[str, Any]) -> HeldClaim | None:
     owner = next((str(each.get("uid")) for each in (*owners, *alone)), "")
     shares = frozenset(_device_key(each) for each in held if each.get("shareID"))
     return HeldClaim(str(metadata.get("namespace")), str(metadata.get("name")), owner, keys, shares)
+
+
+def parse_pending(claim: Mapping[str, Any], options: Kubernetes) -> PendingClaim | None:
+    """None for one that has been given something, is being deleted, or is bai's, to which no scheduler gives
+    anything. Pure."""
+    metadata = claim["metadata"]
+    if (claim.get("status") or {}).get("allocation") or metadata.get("deletionTimestamp"):
+        return None
+    if KERNEL in (metadata.get("labels") or {}) and options.may_be_ours(str(metadata.get("namespace"))):
+        return None
+    return PendingClaim(str(metadata.get("uid")))
 
 
 def _device_key(result: Mapping[str, Any]) -> DeviceKey:

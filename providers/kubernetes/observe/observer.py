@@ -51,7 +51,7 @@ class Observer:
         self.nodes: Reflector[ClusterNode] = Reflector(client, "/api/v1/nodes", parse_node)
         self.slices: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/resourceslices", _slice)
         self.classes: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/deviceclasses", _class)
-        self.ledger = DeviceLedger(client)
+        self.ledger = DeviceLedger(client, options)
         self.limits = NamespaceLimits(client, options)
         self._devices: tuple[int, DeviceIndex] = (-1, DeviceIndex(()))
         self._last: tuple[tuple[object, ...], Observation] | None = None

@@ -13,6 +13,7 @@ from providers.kubernetes.objects.claim import split_devices
 from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.names import PodRef, namespaced
 from providers.kubernetes.objects.pod import beside, owner_reference, pod_manifest, service_manifest
+from providers.kubernetes.observe.nodes import ClusterNode
 from providers.kubernetes.observe.observer import Observer
 from providers.kubernetes.observe.pods import is_ours
 from providers.kubernetes.pods.devices import allocate, wanted_devices
@@ -39,7 +40,7 @@ def create_pod(
         pod = get_or_none(client, ref.path) if again else None
         if pod is not None and _is_bound(_ours(pod, options, spec)):
             return pod
-        _require_node(observer, spec)
+        node = _require_node(observer, spec)
         asked = spec.devices or spec.nics or spec.cpus
         devices = _find_devices(observer, spec) if asked else ()
         if pod is None:
@@ -52,7 +53,7 @@ def create_pod(
         if spec.network.name:
             _join_service(client, ref, spec.network.name, pod)
         if devices:
-            allocate(client, observer, spec, ref, pod, devices)
+            allocate(client, observer, spec, ref, pod, devices, fenced=node.fenced)
         fence()
         return _bind(client, ref, spec.labels.node, pod)
 
@@ -82,7 +83,7 @@ def _find_devices(observer: Observer, spec: KernelSpec) -> tuple[Device, ...]:
         return wanted_devices(spec, observer.devices().of(node))
 
 
-def _require_node(observer: Observer, spec: KernelSpec) -> None:
+def _require_node(observer: Observer, spec: KernelSpec) -> ClusterNode:
     """Binding asks nobody whether the node takes pods: we do. Raises ProviderUnavailable."""
     name = spec.labels.node
     node = observer.nodes.look().objects.get(("", name))
@@ -90,6 +91,7 @@ def _require_node(observer: Observer, spec: KernelSpec) -> None:
         raise ProviderUnavailable(provider=NAME, why=f"the cluster has no node {name}")
     if node.unreachable or node.cordoned:
         raise ProviderUnavailable(provider=NAME, why=f"node {name}: {node.unreachable or node.cordoned}")
+    return node
 
 
 def _make_or_find(

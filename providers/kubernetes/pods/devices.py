@@ -21,9 +21,10 @@ from providers.kubernetes.objects.claim import (
 from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.names import PodRef, namespaced
 from providers.kubernetes.objects.pod import is_owned, owner_reference
-from providers.kubernetes.observe.ledger import DeviceLedger
+from providers.kubernetes.observe.ledger import DeviceLedger, HeldClaim
 from providers.kubernetes.observe.observer import Observer
 from providers.kubernetes.pods.find import get_or_none
+from providers.kubernetes.pods.release import wait_until_released
 from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import ProviderUnavailable
 
@@ -73,9 +74,12 @@ def allocate(
     ref: PodRef,
     pod: Object,
     devices: Sequence[Device],
+    *,
+    fenced: bool,
 ) -> None:
-    """Make the kernel's claims and give them these devices; what is so already stays. Raises KernelRefused
-    where somebody else has one of them, ProviderUnavailable, ApiRefusal, OSError."""
+    """Make the kernel's claims and give them these devices; what is so already stays. `fenced`: other
+    schedulers stay away from the node. Raises KernelRefused where somebody else has one of them,
+    ProviderUnavailable, ApiRefusal, OSError."""
     ledger, classes = observer.ledger, DeviceClasses(observer.device_classes())
     names = {device.key: classes.class_of(device) for device in devices}
     lacking = next((device.driver for device in devices if not names[device.key]), None)
@@ -84,7 +88,7 @@ def allocate(
         why = f"the cluster has no device class for {lacking}"
         raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint=hint)
     ledger.follow()
-    _require_free(ledger, spec, pod, devices)
+    _require_free(client, ledger, spec, pod, devices)
     parts, own_names = split_devices(devices), claim_names(pod)
     if len(parts) != len(own_names):
         why = f"its pod was made for {len(own_names)} claims, and its devices need {len(parts)}"
@@ -95,8 +99,11 @@ def allocate(
         own = PodRef(ref.namespace, name)
         body = claim_manifest(own, part, [names[device.key] for device in part], owner_reference(pod))
         ledger.catch_up(_give(client, own, pod, part, body, status))
-    # Two allocators can give one device away at the same time: each claim is locked for itself alone.
-    _require_free(ledger, spec, pod, devices)
+    # Two allocators can give one device away at the same time: each claim is locked for itself alone. Who
+    # has chosen before it saw ours, and not written yet, is given the time to.
+    if not fenced:
+        ledger.settle()
+    _require_free(client, ledger, spec, pod, devices)
 
 
 def _give(
@@ -135,12 +142,18 @@ def _make_or_find(client: ApiClient, ref: PodRef, body: Object) -> Object:
         return found
 
 
-def _require_free(ledger: DeviceLedger, spec: KernelSpec, pod: Object, devices: Sequence[Device]) -> None:
-    """Raises KernelRefused where another pod's claim has one of these devices."""
+def _require_free(
+    client: ApiClient, ledger: DeviceLedger, spec: KernelSpec, pod: Object, devices: Sequence[Device]
+) -> None:
+    """Raises KernelRefused where another pod's claim has one of these devices, ProviderUnavailable where it
+    does not give back what it is about to."""
     uid = pod["metadata"]["uid"]
+    held: dict[HeldClaim, Device] = {}
     for device in devices:
         for claim in ledger.holders(device.key):
             if claim.owner != uid:
-                why = f"{device.id} is given to claim {claim.namespace}/{claim.name}"
-                hint = "the next plan counts it as used"
-                raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint=hint)
+                held.setdefault(claim, device)
+    keys = {device.key for device in devices}
+    # What the ledger says of others may be over: its watch tells it a moment later.
+    for claim, device in held.items():
+        wait_until_released(client, spec, claim, keys, device.id)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from urllib3.exceptions import HTTPError
 
 from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.credentials import NAME
-from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal, api_errors
+from providers.kubernetes.api.errors import GONE, NOT_FOUND, ApiRefusal, api_errors
 from providers.kubernetes.objects import labels
 from providers.kubernetes.objects.claim import claim_names, claim_path, is_held
 from providers.kubernetes.objects.names import RESOURCE_API, PodRef, namespaced
@@ -24,6 +24,11 @@ MARGIN = 30.0
 _ENDED = ("Succeeded", "Failed")
 _SLICE = 10
 """Seconds for which one watch goes on."""
+_PAUSE = 0.1
+"""Seconds between two looks where there is nothing to watch."""
+
+GoneClaim = tuple[tuple[str, str], str]
+"""Namespace and name, and the UID, of a claim that is no more."""
 
 
 def stop_pod(client: ApiClient, ref: PodRef, pod: Object) -> Object:
@@ -68,10 +73,10 @@ def is_ended(pod: Object) -> bool:
     return (pod.get("status") or {}).get("phase") in _ENDED
 
 
-def remove_pod(client: ApiClient, ref: PodRef, pod: Object | None) -> None:
-    """The pod at once, then its claims, so that its devices are free when this returns. Without a pod, the
-    claims that one has left behind. Raises ProviderUnavailable where its node does not say that it has
-    ended."""
+def remove_pod(client: ApiClient, ref: PodRef, pod: Object | None) -> list[GoneClaim]:
+    """The pod at once, then its claims, so that its devices are free when this returns: which these were.
+    Without a pod, the claims that one has left behind. Raises ProviderUnavailable where its node does not say
+    that it has ended."""
     with api_errors(ref.name):
         if pod is None:
             return _delete_claims_left(client, ref)
@@ -82,8 +87,7 @@ def remove_pod(client: ApiClient, ref: PodRef, pod: Object | None) -> None:
         for resource in ("secrets", "configmaps") if given else ():
             # The cluster would clear them away, too, but later.
             _delete(client, f"{namespaced(resource, ref.namespace)}/{given}")
-        for name in claim_names(pod):
-            _delete_claim(client, PodRef(ref.namespace, name))
+        return _gone(_delete_claim(client, PodRef(ref.namespace, name)) for name in claim_names(pod))
 
 
 def _delete_pod(client: ApiClient, ref: PodRef, pod: Object) -> None:
@@ -93,7 +97,7 @@ def _delete_pod(client: ApiClient, ref: PodRef, pod: Object) -> None:
     # One that was bound meanwhile is looked at again, and then it has to end.
     same = {"uid": metadata["uid"], **({"resourceVersion": metadata["resourceVersion"]} if unbound else {})}
     body = {"gracePeriodSeconds": 0 if unbound else 1, "preconditions": same}
-    if not _delete(client, ref.path, body):
+    if _delete(client, ref.path, body) is None:
         return
     uid = metadata["uid"]
     left = _wait(client, ref, pod, lambda seen: seen is None or seen["metadata"]["uid"] != uid, MARGIN)
@@ -102,53 +106,66 @@ def _delete_pod(client: ApiClient, ref: PodRef, pod: Object) -> None:
         raise ProviderUnavailable(provider=NAME, why=why)
 
 
-def _give_back_claims(client: ApiClient, ref: PodRef, pod: Object) -> None:
+def _gone(deleted: Iterable[GoneClaim | None]) -> list[GoneClaim]:
+    return [each for each in deleted if each is not None]
+
+
+def _give_back_claims(client: ApiClient, ref: PodRef, pod: Object) -> list[GoneClaim]:
     """Those that were made for an adopted pod go with it; one that somebody else has made stays, and what
     belongs to others beside the pod is not touched at all."""
-    uid = pod["metadata"]["uid"]
+    uid, gone = pod["metadata"]["uid"], []
     for name in claim_names(pod):
         own = PodRef(ref.namespace, name)
         claim = get_or_none(client, claim_path(own))
         if claim is not None and is_owned(claim, pod):
-            _delete_claim(client, own)
+            gone.append(_delete_claim(client, own))
         elif claim is not None:
             _wait_for_claim(client, own, lambda found: found is None or not is_held(found, uid))
+    return _gone(gone)
 
 
-def _delete_claims_left(client: ApiClient, ref: PodRef) -> None:
+def _delete_claims_left(client: ApiClient, ref: PodRef) -> list[GoneClaim]:
     """Of a pod that is gone: the cluster would clear them away, too, but later."""
     selected = {**labels.MANAGED, labels.KERNEL: ref.name}
     query = {"labelSelector": ",".join(f"{name}={value}" for name, value in selected.items())}
-    for claim in client.list(namespaced("resourceclaims", ref.namespace), query).items:
-        _delete_claim(client, PodRef(ref.namespace, claim["metadata"]["name"]))
+    left = client.list(namespaced("resourceclaims", ref.namespace), query).items
+    return _gone(_delete_claim(client, PodRef(ref.namespace, claim["metadata"]["name"])) for claim in left)
 
 
-def _delete_claim(client: ApiClient, ref: PodRef) -> None:
-    if not _delete(client, claim_path(ref)):
-        return
+def _delete_claim(client: ApiClient, ref: PodRef) -> GoneClaim | None:
+    """None where it was gone before."""
+    said = _delete(client, claim_path(ref))
+    if said is None:
+        return None
     _wait_for_claim(client, ref, lambda found: found is None)
+    uid = (said.get("metadata") or {}).get("uid") or (said.get("details") or {}).get("uid")
+    return (ref.namespace, ref.name), str(uid or "")
 
 
 def _wait_for_claim(client: ApiClient, ref: PodRef, free: Callable[[Object | None], bool]) -> None:
     deadline = time.monotonic() + MARGIN
-    path = f"{RESOURCE_API}/namespaces/{ref.namespace}/resourceclaims"
     while not free(found := get_or_none(client, claim_path(ref))):
         if time.monotonic() > deadline:
             why = f"claim {ref.namespace}/{ref.name} is still held: the cluster's controller has not freed it"
             raise ProviderUnavailable(provider=NAME, why=why)
         assert found is not None
-        _next_change(client, path, ref.name, str(found["metadata"]["resourceVersion"]))
+        next_change_of_claim(client, ref, found)
 
 
-def _delete(client: ApiClient, path: str, body: Object | None = None) -> bool:
-    """False where there is no such object. Raises ApiRefusal, OSError."""
+def next_change_of_claim(client: ApiClient, ref: PodRef, claim: Object) -> None:
+    """Until something has happened to it since it was as it is here, or some seconds have passed."""
+    path = f"{RESOURCE_API}/namespaces/{ref.namespace}/resourceclaims"
+    _next_change(client, path, ref.name, str(claim["metadata"]["resourceVersion"]))
+
+
+def _delete(client: ApiClient, path: str, body: Object | None = None) -> Object | None:
+    """What the server says; None where there is no such object. Raises ApiRefusal, OSError."""
     try:
-        client.delete(path, body)
+        return client.delete(path, body)
     except ApiRefusal as refusal:
         if refusal.status != NOT_FOUND:
             raise
-        return False
-    return True
+        return None
 
 
 def _wait(
@@ -170,10 +187,16 @@ def _next_change(client: ApiClient, path: str, name: str, version: str) -> None:
         "watch": "1", "fieldSelector": f"metadata.name={name}", "resourceVersion": version,
         "timeoutSeconds": _SLICE,
     }  # fmt: skip
-    response = client.stream(path, query, silence=_SLICE + 10)
     try:
-        json.loads(response.readline() or b"{}")
-    except (HTTPError, ValueError):
-        time.sleep(0.1)  # The connection was cut: whoever waits looks again.
+        response = client.stream(path, query, silence=_SLICE + 10)
+    except ApiRefusal as refusal:
+        if refusal.status != GONE:
+            raise
+        return time.sleep(_PAUSE)
+    try:
+        if json.loads(response.readline() or b"{}").get("type") == "ERROR":
+            time.sleep(_PAUSE)  # Its version is too old to be watched from.
+    except (HTTPError, ValueError, AttributeError):
+        time.sleep(_PAUSE)  # The connection was cut: whoever waits looks again.
     finally:
         response.close()

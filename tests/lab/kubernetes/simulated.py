@@ -79,10 +79,8 @@ def add(api: Api, shapes: Sequence[NodeShape], *, cores: bool) -> list[str]:
     publishes their CPUs."""
     names = [shape.name for shape in shapes]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        list(pool.map(lambda shape: _create(api, shape, cores=cores), shapes))
-    until(
-        lambda: set(names) <= _ready(api), f"{len(names)} simulated nodes are Ready", seconds=300, pause=0.2
-    )
+        made = set(pool.map(lambda shape: _create(api, shape, cores=cores), shapes))
+    until(lambda: made <= _ready(api), f"{len(names)} simulated nodes are Ready", seconds=300, pause=0.2)
     return names
 
 
@@ -92,7 +90,8 @@ def remove(api: Api) -> None:
     api.clear(f"{RESOURCE}/resourceslices?labelSelector={LABEL}")
 
 
-def _create(api: Api, shape: NodeShape, *, cores: bool) -> None:
+def _create(api: Api, shape: NodeShape, *, cores: bool) -> str:
+    """Its UID: of one name there may have been another."""
     node = api.create(f"{CORE}/nodes", _node(shape))
     owner = {"apiVersion": "v1", "kind": "Node", "name": shape.name, "uid": node["metadata"]["uid"]}
     published = {
@@ -102,6 +101,7 @@ def _create(api: Api, shape: NodeShape, *, cores: bool) -> None:
     for driver, devices in published.items():
         if devices:
             api.create(f"{RESOURCE}/resourceslices", _slice(driver, devices, owner))
+    return owner["uid"]
 
 
 def _slice(driver: str, devices: list[dict[str, Any]], owner: dict[str, str]) -> dict[str, Any]:
@@ -137,9 +137,10 @@ def _node(shape: NodeShape) -> dict[str, Any]:
 
 
 def _ready(api: Api) -> set[str]:
+    """UIDs, by the server's cache, which may have nodes that are gone."""
     items = api.get(f"{CORE}/nodes?labelSelector={LABEL}&resourceVersion=0")["items"]
     return {
-        each["metadata"]["name"]
+        each["metadata"]["uid"]
         for each in items
         if any(
             one["type"] == "Ready" and one["status"] == "True" for one in each["status"].get("conditions", [])

@@ -31,6 +31,11 @@ class Request:
     cut: Callable[[], None] = field(repr=False, default=lambda: None)
     begin: Callable[[], None] = field(repr=False, default=lambda: None)
     """Say that it is a success, before there is anything to say."""
+    data: bytes = b""
+
+    @property
+    def body(self) -> Any:
+        return json.loads(self.data)
 
     @property
     def watches(self) -> bool:
@@ -85,10 +90,10 @@ class ApiServer:
 
             def handle_any(self) -> None:
                 parts = urlsplit(self.path)
-                self.rfile.read(int(self.headers.get("Content-Length") or 0))
+                data = self.rfile.read(int(self.headers.get("Content-Length") or 0))
                 request = Request(
                     self.command, parts.path, dict(parse_qsl(parts.query)), dict(self.headers.items()),
-                    self._say, self._cut, self._begin,
+                    self._say, self._cut, self._begin, data,
                 )  # fmt: skip
                 self.begun = False
                 server.requests.append(request)
@@ -100,11 +105,11 @@ class ApiServer:
                         self.wfile.write(b"0\r\n\r\n")
                     return
                 status, body = found
-                data = body if isinstance(body, bytes) else json.dumps(body).encode()
+                said = body if isinstance(body, bytes) else json.dumps(body).encode()
                 self.send_response(status)
-                self.send_header("Content-Length", str(len(data)))
+                self.send_header("Content-Length", str(len(said)))
                 self.end_headers()
-                self.wfile.write(data)
+                self.wfile.write(said)
 
             do_GET = do_POST = do_PUT = do_PATCH = do_DELETE = handle_any
 

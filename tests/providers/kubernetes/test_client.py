@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,13 +42,17 @@ class Script:
         self.items, self.version = list(items), 10
         self.events: queue.Queue[Any] = queue.Queue()
         self.watches = self.lists = 0
+        self.meanwhile: Callable[[], None] = lambda: None
+        """What happens while a list is on its way."""
 
     def __call__(self, request: Request) -> Answer:
         if request.query.get("limit") == "1":
             return listed(*self.items[:1], version=self.version)
         if not request.watches:
             self.lists += 1
-            return listed(*self.items, version=self.version)
+            answer = listed(*self.items, version=self.version)
+            self.meanwhile()
+            return answer
         request.begin()
         self.watches += 1
         while True:
@@ -58,9 +62,10 @@ class Script:
             if said == "cut":
                 request.cut()
                 return None
-            request.say(said)
+            # As a server does, that has come to a state before it tells of it.
             with contextlib.suppress(TypeError, KeyError):
                 self.version = max(self.version, int(said["object"]["metadata"]["resourceVersion"]))
+            request.say(said)
 
 
 @pytest.fixture
@@ -285,6 +290,7 @@ def watchers() -> list[threading.Thread]:
 
 def test_closing_ends_the_watching_thread(script: tuple[Script, ApiServer]) -> None:
     found, server = script
+    until(lambda: not watchers(), "those of tests before have ended")
     reflector = watched(server, found)
     assert len(watchers()) == 1
     reflector.close()
@@ -340,6 +346,50 @@ def test_answers_that_are_older_than_what_was_told_change_nothing(script: tuple[
     reflector.close()
 
 
+def test_a_list_that_is_older_than_an_answer_to_us_changes_nothing(
+    script: tuple[Script, ApiServer],
+) -> None:
+    """What is made and removed while it is on its way is not in it, and still there."""
+    found, server = script
+    reflector = Reflector(server.client(), PATH, lambda each: each["value"])
+    changes: list[tuple[Any, Any]] = []
+
+    def note(before: Any, now: Any) -> None:
+        changes.append((before, now))
+
+    reflector.listen(note)
+    found.items.append(thing("c", 4, 2))
+    reflector.look()
+
+    def meanwhile() -> None:
+        reflector.record(thing("b", 11, 1))
+        reflector.forget(("n", "c"), "c")
+
+    found.meanwhile = meanwhile
+    assert values(reflector) == {"a": 0, "b": 1}
+    found.meanwhile = lambda: None
+    until(lambda: found.watches, "it watches")
+    found.events.put(event("ADDED", thing("b", 11, 1)))
+    found.events.put(event("DELETED", thing("c", 12, 2)))
+    found.events.put(event("ADDED", thing("c", 13, 3, uid="another")))
+    until(lambda: values(reflector) == {"a": 0, "b": 1, "c": 3}, "another one of its name is seen")
+    assert changes == [(None, 0), (None, 2), (None, 1), (2, None), (None, 3)]
+    reflector.close()
+
+
+def test_a_watch_that_is_behind_a_list_tells_nothing_of_before(script: tuple[Script, ApiServer]) -> None:
+    found, server = script
+    reflector = watched(server, found)
+    found.version = 20
+    reflector.catch_up(20, seconds=0)
+    found.events.put(event("ADDED", thing("b", 11, 1)))
+    found.events.put(event("DELETED", thing("a", 12)))
+    found.events.put(event("ADDED", thing("c", 21, 2)))
+    until(lambda: "c" in values(reflector), "the watch went on")
+    assert values(reflector) == {"a": 0, "c": 2}
+    reflector.close()
+
+
 def test_many_streams_do_not_keep_others_from_asking(tmp_path: Path) -> None:
     ended = threading.Event()
 
@@ -356,7 +406,7 @@ def test_many_streams_do_not_keep_others_from_asking(tmp_path: Path) -> None:
         try:
             asked = threading.Thread(target=client.get, args=(PATH,), daemon=True)
             asked.start()
-            until(lambda: not asked.is_alive(), "it is answered", seconds=30)
+            until(lambda: not asked.is_alive(), "it is answered")
         finally:
             ended.set()
             for stream in streams:

@@ -56,7 +56,7 @@ def sees(cluster: Cluster, name: str, wanted: str) -> None:
         lines = cluster.log(name).splitlines() if begun(cluster, name) else []
         return lines[-1] if lines else ""
 
-    until(lambda: last() == wanted, lambda: f"{name} sees {wanted!r}: {last()!r}", seconds=60, pause=0.1)
+    until(lambda: last() == wanted, lambda: f"{name} sees {wanted!r}: {last()!r}", pause=0.1)
 
 
 def begun(cluster: Cluster, name: str) -> bool:

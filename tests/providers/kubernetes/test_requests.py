@@ -81,6 +81,13 @@ def devices_of(cluster: Cluster, name: str = ID) -> set[str]:
     return {each["device"] for each in claim["status"]["allocation"]["devices"]["results"]}
 
 
+def kernels_of(provider: KubernetesProvider) -> list[str]:
+    """As its watch has told, which hears of what others do a moment later."""
+    found = provider.observe()
+    assert found.complete
+    return [each.id for each in found.kernels]
+
+
 @pytest.mark.parametrize("late", [False, True])
 def test_a_creation_cut_off_anywhere_is_found_by_the_next_one(
     cluster: Cluster, provider: KubernetesProvider, late: bool
@@ -90,8 +97,8 @@ def test_a_creation_cut_off_anywhere_is_found_by_the_next_one(
         with pytest.raises(ProviderUnavailable):
             cluster.open(cut).create(everything())
         assert tuple(cut.sent) == MAKING[:last]
-        found = provider.observe()
-        assert found.complete and [each.id for each in found.kernels] == ([ID] if late or last > 1 else [])
+        wanted = [ID] if late or last > 1 else []
+        until(lambda: kernels_of(provider) == wanted, lambda: f"{wanted}: {kernels_of(provider)}")  # noqa: B023
         before = cluster.get("pods", ID)
         provider.create(everything())
         pod = cluster.get("pods", ID)

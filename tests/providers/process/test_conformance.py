@@ -32,7 +32,13 @@ class ProcessHarness(ProviderHarness):
 
     def left(self, kernel_id: str) -> Sequence[str]:
         root = self._provider.root
-        files = [str(path) for path in root.path.glob(f"**/{kernel_id}*")]
+        # Unlike `glob`, it takes no offence at folders of others that vanish meanwhile.
+        files = [
+            os.path.join(folder, name)
+            for folder, folders, names in os.walk(root.path)
+            for name in (*folders, *names)
+            if name.startswith(kernel_id)
+        ]
         groups = [each["path"] for each in cgroup.below(list(self._provider.host.groups), kernel_id)]
         processes = [f"process {pid}" for pid in procfs.marked(root.mark(kernel_id))]
         return [*files, *processes, *filter(os.path.exists, groups)]

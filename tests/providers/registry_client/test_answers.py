@@ -30,7 +30,7 @@ BLOB = f"/v2/team/x/blobs/{manifests.digest_of(CONFIG)}"
 
 
 def asked(server: Replay) -> RegistryClient:
-    access = RegistryAccess(server.address, plain_http=True, timeout=5)
+    access = RegistryAccess(server.address, plain_http=True, timeout=60)
     return RegistryClient(access, Transport(access, sleep=lambda _: None))
 
 

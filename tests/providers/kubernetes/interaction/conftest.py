@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -59,6 +60,11 @@ class Pods:
     def said(self, pod: PodRef, *command: str) -> str:
         """What a command in it says, by somebody else's means."""
         return self.lab.kubectl("exec", "-n", pod.namespace, pod.name, "--", *command)
+
+    def let_go(self, pod: PodRef, path: str) -> None:
+        """Make the file that its main process waits for, with which the command that makes it may end."""
+        with contextlib.suppress(AssertionError):
+            self.said(pod, "touch", path)
 
     def account(self, name: str, *rules: dict[str, Any]) -> ApiClient:
         """Somebody who may only do this here."""

@@ -16,6 +16,7 @@ from tests.providers.kubernetes.interaction.conftest import Line, Pods
 from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
+WAITS = "while ! [ -e /%d ]; do sleep 0.1; done"
 COUNT = "i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; %s done; exit 3"
 
 
@@ -47,16 +48,19 @@ def lines(first: int, last: int) -> str:
 
 
 def test_output_is_told_whole_in_part_and_from_a_time_on(pods: Pods) -> None:
-    pod = pods.run("echo one; sleep 0.1; echo two >&2; sleep 2.5; echo three; printf four")
+    # What comes by the one pipe is written down before the other one has anything.
+    pod = pods.run(f"echo one; {WAITS % 1}; echo two >&2; {WAITS % 2}; echo three; printf four")
+    for said, path in (("one\n", "/1"), ("one\ntwo\n", "/2")):
+        until(lambda: text_of(read_logs(pods.client, pod)) == said, f"{said!r} is kept")  # noqa: B023
+        moment = datetime.now(UTC)
+        pods.let_go(pod, path)
     assert text_of(read_logs(pods.client, pod, follow=True)) == "one\ntwo\nthree\nfour"
-    state = pods.client.get(pod.path)["status"]["containerStatuses"][0]["state"]["terminated"]
-    ended = datetime.fromisoformat(state["finishedAt"])
     cases: list[tuple[dict[str, Any], str]] = [
         ({}, "one\ntwo\nthree\nfour"),
         ({"tail": 2}, "three\nfour"),
         ({"tail": 0}, ""),
         ({"tail": 1, "follow": True}, "four"),
-        ({"since": ended - timedelta(seconds=1)}, "three\nfour"),
+        ({"since": moment}, "three\nfour"),
         ({"since": datetime.now(UTC) + timedelta(hours=1)}, ""),
     ]
     for asked, expected in cases:
@@ -69,12 +73,15 @@ def test_who_follows_from_before_the_beginning_hears_all(pods: Pods) -> None:
 
 
 def test_who_follows_goes_on_with_the_next_run_until_the_kernel_is_gone(pods: Pods) -> None:
-    pod = pods.run("echo begins; sleep 1; echo ends; exit 1", restart="Always")
+    pod = pods.run(f"echo begins; {WAITS % 1}; echo ends; exit 1", restart="Always")
     heard = Follower(read_logs(pods.client, pod, follow=True))
-    until(lambda: heard.text.count("ends\n") >= 2, lambda: heard.text)
-    assert heard.text.startswith("begins\nends\nbegins\nends\n")
-    assert text_of(read_logs(pods.client, pod)).startswith("begins\nends\nbegins\nends\n")
-    assert text_of(read_logs(pods.client, pod, tail=3)).endswith("ends\nbegins\nends\n")
+    for run in range(3):
+        until(lambda: heard.text == "begins\nends\n" * run + "begins\n", lambda: heard.text)  # noqa: B023
+        if run < 2:
+            pods.let_go(pod, "/1")
+    # Of the run before, and of the one that waits.
+    assert text_of(read_logs(pods.client, pod)) == "begins\nends\nbegins\n"
+    assert text_of(read_logs(pods.client, pod, tail=2)) == "ends\nbegins\n"
     pods.lab.kubectl("delete", "pod", "-n", pod.namespace, pod.name, "--grace-period=1", "--wait=false")
     assert set(heard.ended().splitlines()) == {"begins", "ends"}
 

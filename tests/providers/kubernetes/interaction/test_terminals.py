@@ -9,6 +9,7 @@ from providers.kubernetes.interaction.attach import attach
 from schemas.problems.errors.kernel import NotRunning
 from tests.providers.kubernetes.interaction.calling import Caller, left, until_size
 from tests.providers.kubernetes.interaction.conftest import Pods
+from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 
@@ -39,7 +40,9 @@ def test_a_terminal_is_left_and_found_again(pods: Pods) -> None:
 
 
 def test_what_fills_the_screen_is_told_to_draw_it_anew(pods: Pods) -> None:
-    pod = pods.run("trap 'echo draws' WINCH; while :; do sleep 0.1; done", stdin=True, tty=True)
+    text = "trap 'echo draws' WINCH; touch /up; while :; do sleep 0.1; done"
+    pod = pods.run(text, stdin=True, tty=True)
+    until(lambda: "up" in pods.said(pod, "ls", "/").split(), "it hears of the window")
     for _ in range(2):
         child = Caller(pods.kubeconfig, pod).terminal("attach")
         child.expect("draws")
@@ -59,7 +62,7 @@ def test_without_a_terminal_there_is_output_until_the_end(pods: Pods) -> None:
     pod = pods.run("while ! [ -e /go ]; do echo up; sleep 0.05; done; echo out; echo err >&2; exit 3")
     with Caller(pods.kubeconfig, pod).beside(what="attach") as started:
         assert started.stdout is not None and started.stdout.readline() == "up\n"
-        pods.said(pod, "touch", "/go")
+        pods.let_go(pod, "/go")
         *before, last = started.stdout.read().splitlines()
         assert set(before) <= {"up"} and last == "out"
         assert started.stderr is not None and started.stderr.read() == "err\n"
