@@ -176,6 +176,7 @@ def gitea_house(gitea: Gitea, tmp_path: Path) -> Iterator[House]:
 
 def test_a_push_runs_and_drift_is_repaired_by_its_event(house: House, forge: GitHttp) -> None:
     server = house.serve()
+    server.until_good()  # It hears events from then on.
     forge.hook = Hook(server.hook, SECRET)
     house.push("one")
     server.until_runs("demo/one")
