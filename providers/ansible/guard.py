@@ -34,22 +34,40 @@ def _on_signal(_number: int, _frame: object) -> None:
     raise _SignalReceived
 
 
-def _descendants() -> list[int]:
-    """Process ids of all below this one."""
-    parents: dict[int, list[int]] = {}
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{name}/stat", "rb") as file:
-                parent = int(file.read().rpartition(b")")[2].split()[1])
-        except (OSError, IndexError, ValueError):
-            continue
-        parents.setdefault(parent, []).append(int(name))
-    found, waiting = [], [os.getpid()]
+def _stat(process: int) -> tuple[int, int]:
+    """Its parent, and when it began, in ticks after the boot; zeros where it is gone."""
+    try:
+        with open(f"/proc/{process}/stat", "rb") as file:
+            fields = file.read().rpartition(b")")[2].split()
+        return int(fields[1]), int(fields[19])
+    except (OSError, IndexError, ValueError):
+        return 0, 0
+
+
+def _descendants() -> dict[int, int]:
+    """Process ids of all below this one, and when each began."""
+    below: dict[int, dict[int, int]] = {}
+    for process in map(int, filter(str.isdigit, os.listdir("/proc"))):
+        parent, began = _stat(process)
+        below.setdefault(parent, {})[process] = began
+    found: dict[int, int] = {}
+    waiting = [os.getpid()]
     while waiting:
-        below = parents.get(waiting.pop(), [])
-        found += below
-        waiting += below
+        children = below.get(waiting.pop(), {})
+        found.update(children)
+        waiting += children
     return found
+
+
+def _send(process: int, began: int, number: int) -> None:
+    """A signal to exactly this process: its number may be another one's by now."""
+    with contextlib.suppress(OSError):
+        handle = os.pidfd_open(process)
+        try:
+            if _stat(process)[1] == began:
+                signal.pidfd_send_signal(handle, number)
+        finally:
+            os.close(handle)
 
 
 def _reap_ended() -> bool:
@@ -67,9 +85,8 @@ def _end_descendants() -> None:
     deadline = time.monotonic() + _TERMINATE_PATIENCE
     number = signal.SIGTERM
     while _reap_ended():
-        for process in _descendants():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(process, number)
+        for process, began in _descendants().items():
+            _send(process, began, number)
         if time.monotonic() > deadline:
             number = signal.SIGKILL
         time.sleep(0.05)

@@ -184,8 +184,16 @@ class _CancelCheck:
                 self.why = f"not finished within {self._limit:g} s"
         if self.why:
             with contextlib.suppress(OSError, ValueError):
-                os.kill(int(self._pid.read_text()), signal.SIGTERM)
+                self._tell_guard()
         return False
+
+    def _tell_guard(self) -> None:
+        handle = os.pidfd_open(int(self._pid.read_text()))
+        try:
+            if self._pid.exists():  # Else the guard has ended, and its number may be another one's.
+                signal.pidfd_send_signal(handle, signal.SIGTERM)
+        finally:
+            os.close(handle)
 
 
 def _environment(env: Mapping[str, str]) -> dict[str, str]:

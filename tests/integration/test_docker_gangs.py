@@ -147,7 +147,7 @@ def test_an_ordinary_user_logs_in_too(swarm: list[Engine]) -> None:
         for user in ("1000", "0"):
             provider.create(member("sub1", user, "sleep", "1000"))
             main = provider.create(member("main1", user, "sh", "-c", ssh))
-            until(lambda: any(k.state == "exited" for k in provider.observe().kernels), seconds=60)
+            until(lambda: any(k.state == "exited" for k in provider.observe().kernels))
             assert b"".join(provider.logs(main.id)).decode() == f"{user}\nsub1 to'ken\n"
             for each in provider.observe().kernels:
                 provider.remove(each.id)

@@ -78,6 +78,12 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DockerLab]:
     yield from lent_docker_lab(tmp_path_factory.mktemp("lab"), 2)
 
 
+def serves(repo: Repo, kernel: str) -> bool:
+    """Its server, which begins after its word."""
+    asks = "wget -O /dev/null http://127.0.0.1:7070/ 2>&1"
+    return "404" in repo.process("exec", f"gang/{kernel}", "--", "sh", "-c", asks).out
+
+
 @pytest.fixture(scope="module")
 def world(lab: DockerLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repo]:
     folder = tmp_path_factory.mktemp("world")
@@ -93,6 +99,8 @@ def world(lab: DockerLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     try:
         repo.ok("apply", "--yes")
         until(lambda: repo.ok("logs", "--all", "gang").out == SPOKEN, "both containers have spoken")
+        for kernel in ("main1", "sub1"):
+            until(lambda at=kernel: serves(repo, at), f"{kernel} serves")
         yield repo
     finally:
         repo("state", "unlock", "--yes")
@@ -145,7 +153,7 @@ def test_a_terminal_over_ssh(world: Repo) -> None:
         env={**os.environ, **world.env, "TERM": "xterm"},
         cwd=str(ROOT),
         encoding="utf-8",
-        timeout=60,
+        timeout=120,
         use_poll=True,
         dimensions=(33, 99),
     )
@@ -153,12 +161,13 @@ def test_a_terminal_over_ssh(world: Repo) -> None:
     child.sendline("stty size; echo he''re")
     child.expect("here")
     child.setwinsize(44, 111)
-    for _ in range(100):
+
+    def resized() -> bool:
         child.sendline("stty size; echo d''one")
         child.expect("done")
-        if "44 111" in str(child.before):
-            break
-    assert "44 111" in str(child.before)
+        return "44 111" in str(child.before)
+
+    until(resized, "the terminal is as large as the window")
     child.send("\x10\x11")
     child.expect(pexpect.EOF)
     child.close()

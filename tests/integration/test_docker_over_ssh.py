@@ -118,7 +118,7 @@ def lab(
     monkeypatch.setenv("BAI_SECRET_STORES", str(nodes.stores))
     two = engines(2)
     ssh = {"user": "root", "keyFrom": "lab/key", "knownHostsFrom": "lab/known_hosts"}
-    ssh |= {"keepAlive": "1s", "connectTimeout": "3s"}
+    ssh |= {"keepAlive": "3s", "connectTimeout": "10s"}
     documents = [
         {
             "apiVersion": "bai/v1",

@@ -11,7 +11,6 @@ import contextlib
 import hashlib
 import hmac
 import json
-import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -111,10 +110,8 @@ class House:
         """Everything that runs is gone, supervisors first, as after somebody's `kill -9`."""
         for path in (self.folder / "machine").glob("kernels/*/state.json"):
             state = json.loads(path.read_text())
-            procfs.send(state["supervisor"], state["supervisor_start"], signal.SIGKILL)
-        for pid in self.pids():
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
+            for each in ("supervisor", "inner", "pid"):
+                procfs.send(state.get(each, 0), state.get(f"{each}_start", 0), signal.SIGKILL)
 
     def close(self) -> None:
         if self.server is None:
@@ -179,6 +176,7 @@ def gitea_house(gitea: Gitea, tmp_path: Path) -> Iterator[House]:
 
 def test_a_push_runs_and_drift_is_repaired_by_its_event(house: House, forge: GitHttp) -> None:
     server = house.serve()
+    server.until_good()  # It hears events from then on.
     forge.hook = Hook(server.hook, SECRET)
     house.push("one")
     server.until_runs("demo/one")
@@ -216,9 +214,10 @@ def test_over_ssh_another_host_key_changes_nothing(
     other = (sshd_nodes.folder / "key.pub").read_text()
     address = ssh_house.follow.partition("@")[2].partition("/")[0]
     hosts.write_text(f"{address} {other}")
-    ssh_house.push("two")
     note = server.until_notes("stays in force")
     assert "Host key verification failed" in note
+    ssh_house.push("two")  # Not before: a pass may have been let in with the right key.
+    server.until_looked()
     assert server.states() == {"Session/demo/one": "RUNNING"}
     code, said = ssh_house.once()
     assert code == 1 and "Host key verification failed" in said and "Traceback" not in said
@@ -286,14 +285,16 @@ def test_history_that_is_rewritten_waits_for_somebody(house: House) -> None:
 
 
 def _lose_objects(copy: Path) -> None:
-    shutil.rmtree((copy / "objects").rename(copy.with_name("lost")))
+    (copy / "objects").rename(copy.with_name("lost"))
 
 
 def _spoil_everything(copy: Path) -> None:
     for path in (copy / "objects").rglob("*"):
-        if path.is_file():
-            path.chmod(0o644)
-            path.write_bytes(b"\0" * 8)
+        # The loop's git has files here that come and go.
+        with contextlib.suppress(FileNotFoundError):
+            if path.is_file():
+                path.chmod(0o644)
+                path.write_bytes(b"\0" * 8)
 
 
 def _lose_a_branch(copy: Path) -> None:
@@ -301,8 +302,8 @@ def _lose_a_branch(copy: Path) -> None:
 
 
 def _lose_all(copy: Path) -> None:
-    # In one step: the loop may be at it.
-    shutil.rmtree(copy.rename(copy.with_name("lost")))
+    # In one step, and no more than that: the loop may be at it, and write to where it is.
+    copy.rename(copy.with_name("lost"))
 
 
 @pytest.mark.parametrize("damage", [_lose_objects, _spoil_everything, _lose_a_branch, _lose_all])
@@ -331,6 +332,7 @@ def test_a_bad_commit_and_a_damaged_remote_change_nothing(house: House, forge: G
     kept = shutil.copytree(bare, bare.with_name("kept"))
     _spoil_everything(bare)
     forge.up()
+    server.until_looked()
     server.until_notes("cannot be fetched")
     assert server.states() == {"Session/demo/one": "RUNNING"}
     assert server.ask("")["commit"] == good
@@ -355,11 +357,12 @@ def _signed(forge: str, body: bytes) -> dict[str, str]:
 
 
 def test_messages_of_all_forges(house: House) -> None:
-    """Bodies in the shapes that the forges' documentation describes, for a push that the test makes."""
+    """Bodies in the shapes that the forges' documentation describes, for a push that the test makes. Nothing
+    runs: what happens to sessions would have the loop look by itself."""
     server = house.serve()
     server.until_good(house.head())
     for path in sorted(RECORDED.glob("*.json")):
-        commit = house.push("note", f"# {path.stem}\n{SESSION.format(name='note')}")
+        commit = house.push("note", f"# {path.stem}\n")
         body = json.dumps(_with_commit(json.loads(path.read_text()), commit)).encode()
         headers = _signed(path.stem, body)
         forged = {**headers, "X-Gitlab-Token": "guess"} if "X-Gitlab-Token" in headers else headers

@@ -139,6 +139,7 @@ def test_pods_become_sessions_and_end_as_sessions_do(
     held = taken(kubernetes, kube_namespace, generated) | taken(kubernetes, kube_namespace, "own")
     shown = repo.ok("describe", "train").out
     assert all(uuid in shown for uuid in taken(kubernetes, kube_namespace, generated))
+    until(lambda: "gpus" in kubernetes.log(kube_namespace, "web.one"), "it has spoken")
     assert repo.ok("logs", web).out == kubernetes.log(kube_namespace, "web.one") != ""
     assert said(repo, "train", "echo $EPOCHS") == "1e3\n"
     again = repo.ok(*words, "--secrets-from", "vault", "--adopt", "--yes").out

@@ -53,13 +53,13 @@ def test_a_session_that_the_quota_has_no_room_for_waits_for_it(
     said = squeezed(repo("plan").out)
     quota = f"quota ResourceQuota/{kube_namespace}/q (cluster lab): "
     assert f"{quota}uses 2 GPUs of 3 GPUs, 0 GPUs by others; this session asks for 2 GPUs more" in said
-    assert phase(repo, "one")["phase"] == "RUNNING"
+    until(lambda: phase(repo, "one")["phase"] == "RUNNING", "there is room for one")
     assert phase(repo, "two")["phase"] == "PENDING"
     want(repo, "two", GANG)
     said = squeezed(repo("plan").out)
     assert f"{quota}uses 2 pods of 3 pods, 1 pod by others; this session asks for 2 pods more" in said
     kubernetes.api.delete(f"{pods}/guest?gracePeriodSeconds=0")
-    until(lambda: phase(repo, "two")["phase"] == "RUNNING", "the guest's room is the gang's", seconds=60)
+    until(lambda: phase(repo, "two")["phase"] == "RUNNING", "the guest's room is the gang's")
 
 
 def test_what_a_quota_refuses_leaves_no_half_of_a_gang_and_is_tried_again(
@@ -76,7 +76,7 @@ def test_what_a_quota_refuses_leaves_no_half_of_a_gang_and_is_tried_again(
     said = squeezed(repo("plan").out)
     assert f"ResourceQuota/{kube_namespace}/q" in said and "asks for 2 pods more" in said
     kubernetes.api.delete(f"{CORE}/namespaces/{kube_namespace}/resourcequotas/q")
-    until(lambda: phase(repo, "gang")["phase"] == "RUNNING", "it is made", seconds=60)
+    until(lambda: phase(repo, "gang")["phase"] == "RUNNING", "it is made")
 
 
 def test_a_container_that_a_limit_range_refuses_waits_and_says_so(
@@ -92,4 +92,4 @@ def test_a_container_that_a_limit_range_refuses_waits_and_says_so(
     assert phase(repo, "gang")["phase"] == "PENDING"
     assert kubernetes.api.get(f"{CORE}/namespaces/{kube_namespace}/pods")["items"] == []
     kubernetes.api.delete(f"{path}/r")
-    until(lambda: phase(repo, "gang")["phase"] == "RUNNING", "it is made", seconds=60)
+    until(lambda: phase(repo, "gang")["phase"] == "RUNNING", "it is made")

@@ -57,7 +57,7 @@ def guest(vm: Boot) -> Iterator[Guest]:
 
 def scenario(guest: Guest) -> dict[str, Any]:
     repository = put_repository(guest)
-    code, output = guest.run(["python3", "-c", SCENARIO, nfs.MOUNT], cwd=repository, timeout=120)
+    code, output = guest.run(["python3", "-c", SCENARIO, nfs.MOUNT], cwd=repository, timeout=300)
     assert code == 0, output
     found: dict[str, Any] = json.loads(output.splitlines()[-1])
     return found

@@ -78,11 +78,11 @@ def test_nothing_is_left_of_a_lab_whose_process_was_killed(nodes_lab: Nodes) -> 
     with subprocess.Popen([sys.executable, "-c", _HOLDER], stdout=subprocess.PIPE, cwd=TOP) as holder:
         assert holder.stdout is not None
         folder = Path(holder.stdout.readline().decode().strip())
-        pids = list(spaces._members(folder.name))
+        pids = {pid: spaces.started(pid) for pid in spaces._members(folder.name)}
         owner = (folder / "owner.json").read_text()
         holder.kill()
     assert len(pids) > 2
-    until(lambda: not any(map(spaces.started, pids)))
+    until(lambda: not [pid for pid, began in pids.items() if began and spaces.started(pid) == began])
     with spaces.sweeping():
         if folder.exists():  # Another lab may have the name by now.
             assert (folder / "owner.json").read_text() != owner

@@ -43,7 +43,7 @@ def test_the_providers_own_tests(vm: Boot) -> None:
 def test_memory_is_bound_to_the_node_asked_for(vm: Boot) -> None:
     guest = vm(numa=2)
     repository = put_repository(guest)
-    code, output = guest.run(["python3", "-c", BIND], cwd=repository, timeout=120)
+    code, output = guest.run(["python3", "-c", BIND], cwd=repository, timeout=300)
     assert code == 0, output
     assert json.loads(output.splitlines()[-1]) == {"first": [1], "second": [0], "missing": False}
 

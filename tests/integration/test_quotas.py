@@ -83,7 +83,7 @@ print(json.dumps(found))
 def test_a_volume_holds_no_more_than_its_quota(disk: tuple[Guest, str]) -> None:
     guest, root = disk
     repository = put_repository(guest)
-    code, output = guest.run(["python3", "-c", SCENARIO, root], cwd=repository, timeout=120)
+    code, output = guest.run(["python3", "-c", SCENARIO, root], cwd=repository, timeout=300)
     assert code == 0, output
     found = json.loads(output.splitlines()[-1])
     mebibyte = 1 << 20

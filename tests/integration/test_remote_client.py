@@ -7,6 +7,7 @@ import contextlib
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -58,6 +59,7 @@ class Office:
         )  # fmt: skip
         self.stack.callback(daemon.wait)
         self.stack.callback(daemon.terminate)
+        until(self._git_answers, "git's server listens")
         self.remote = f"git://{self.address}/cluster.git"
         self.work = self.folder / "work"
         git(self.folder, "clone", "--quiet", str(bare), str(self.work))
@@ -78,6 +80,12 @@ class Office:
         assert port is not None
         self.proxy = TlsEnd(self.namespace, self.address, port, self.folder / "proxy")
         self.stack.callback(self.proxy.close)
+
+    def _git_answers(self) -> bool:
+        with inside(self.namespace), contextlib.suppress(OSError):
+            socket.create_connection((self.address, 9418), timeout=60).close()
+            return True
+        return False
 
     @property
     def environment(self) -> dict[str, str]:
@@ -141,6 +149,12 @@ class Laptop:
         out, err = process.communicate(stdin or "", timeout=300)
         return Said(process.returncode, out, err)
 
+    def follow(self, *words: str) -> tuple[subprocess.Popen[str], Path]:
+        """A command that goes on, and the file with what it says."""
+        path = self.folder / f"{words[0]}.said"
+        with path.open("w") as file:
+            return self.start(*words, stdout=file, stderr=file), path
+
     def ok(self, *words: str, **options: Any) -> Said:
         said = self(*words, **options)
         assert said.code == 0, said.out + said.err
@@ -192,23 +206,24 @@ def test_by_a_login_from_another_network(office: Office, laptop: Laptop) -> None
     log_in(laptop, office)
     assert office.remote.rpartition("/")[2] and laptop.ok("status").out.startswith("cluster    here at ")
 
-    watch = laptop.start("get", "-w")
-    events = laptop.start("events", "-f")
+    followers = (laptop.follow("get", "-w"), laptop.follow("events", "-f"))
+    until(followers[0][1].read_text, "it watches")  # The other one tells what was before, too.
     clone = laptop.folder / "clone"
     subprocess.run(
         within(laptop.namespace, ["git", "clone", "--quiet", office.remote, str(clone)]),
         check=True, env=laptop.environment,
     )  # fmt: skip
+    told = laptop.folder / "run.said"
     run = laptop.start(
         "run", "--name", "count", "--batch", "--cpu", "100m", "--memory", "64MiB", "--",
-        "sh", "-c", "echo counted; exit 3", cwd=clone,
+        "sh", "-c", "echo counted; exit 3", cwd=clone, stderr=told.open("w"),
     )  # fmt: skip
     commit = until(lambda: _new_commit(office), "the session was pushed")
     until(lambda: "waits for" in laptop.ok("status").out, "the loop waits for the commit to be approved")
+    until(lambda: "nobody has taken it up yet" in told.read_text(), "and so does who runs")
     laptop.ok("approve", commit[:12], "--why", "looked at")
-    out, err = run.communicate(timeout=300)
-    assert (run.returncode, out) == (3, "counted\n"), out + err
-    assert "nobody has taken it up yet" in err
+    out, _ = run.communicate(timeout=300)
+    assert (run.returncode, out) == (3, "counted\n"), out + told.read_text()
 
     explained = laptop.ok("explain", "count").out
     assert "Session/demo/count" in explained and "localhost" in explained
@@ -217,10 +232,10 @@ def test_by_a_login_from_another_network(office: Office, laptop: Laptop) -> None
     audit = laptop.ok("audit", "--format", "json").json["entries"]
     [approval] = [each for each in audit if each["verb"] == "approve"]
     assert (approval["actor"], approval["commit"]) == ("ada@cluster.example", commit)
-    for process in (watch, events):
+    for process, said_there in followers:
+        until(lambda at=said_there: "-> TERMINATED" in at.read_text(), said_there.read_text)
         process.send_signal(signal.SIGINT)
-        out, err = process.communicate(timeout=300)
-        assert process.returncode == 0 and "Session/demo/count" in out and "-> TERMINATED" in out, out + err
+        assert process.wait(300) == 0 and "Session/demo/count" in said_there.read_text()
 
     first = git(office.bare, "rev-list", "--max-parents=0", "main")
     said = laptop("rollback", first)

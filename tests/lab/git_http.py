@@ -14,6 +14,7 @@ import hashlib
 import hmac
 import json
 import os
+import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -58,7 +59,11 @@ class GitHttp:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.password = PASSWORD
         self.hook: Hook | None = None
-        self.port = 0
+        # Bound for as long as the lab lasts: nobody else gets the port while nobody answers.
+        self._place = socket.socket()
+        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self._place.bind(("127.0.0.1", 0))
+        self.port: int = self._place.getsockname()[1]
         self._server: ThreadingHTTPServer | None = None
         self.up()
 
@@ -70,12 +75,11 @@ class GitHttp:
             lab = forge
 
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Bound)
-        self._server.daemon_threads = True
-        self.port = self._server.server_address[1]
+        self._server.daemon_threads = False
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def down(self) -> None:
-        """Whoever asks is refused."""
+        """Whoever asks is refused; who has asked before has the answer by then."""
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
@@ -102,6 +106,7 @@ class GitHttp:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.down()
+        self._place.close()
 
 
 class _Answer(BaseHTTPRequestHandler):

@@ -140,6 +140,12 @@ class Serve:
         """Until nothing is wrong any more, at this commit."""
         self.until(lambda: (now := self.ask(""))["good"] and commit in ("", now["commit"]), "all is well")
 
+    def until_looked(self) -> None:
+        """Until a pass is over that began after now; for short intervals."""
+        for _ in range(2):
+            before = self.ask("")["lastPass"]
+            self.until(lambda at=before: self.ask("")["lastPass"] != at, "another pass is over")
+
     def until(self, condition: Any, what: str) -> Any:
         end = time.monotonic() + PATIENCE
         while time.monotonic() < end:

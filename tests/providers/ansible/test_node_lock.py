@@ -160,8 +160,8 @@ def test_half_an_answer_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_node_that_hangs_at_the_end_is_left(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(node_lock, "ANSWER_TIMEOUT", 0.5)
     node = Hung("echo +; trap '' HUP; sleep 1000")
     with NodeLock(node, grace=0) as held:
         assert held.lost == ""
+        monkeypatch.setattr(node_lock, "ANSWER_TIMEOUT", 0.5)
     assert all(child._child.poll() is not None for child in node.children)

@@ -12,12 +12,15 @@ from pathlib import Path
 import pytest
 
 from providers.base import RestartRule
-from providers.process.linux import files
+from providers.process.linux import files, procfs
 from providers.process.provider import ProcessProvider
 from providers.process.supervision.logfile import LogWriter
 from providers.process.supervision.state_file import StateFile
-from tests.providers.process.kernels import ended, output, said, script, seen
+from tests.providers.process.kernels import ended, output, said, script, seen, state
 from tests.waiting import until
+
+HELD = "touch held; echo up; while test -e held; do sleep 0.05; done; exit"
+"""Goes on once its file is gone: to delete one needs no room."""
 
 
 class Disk:
@@ -64,36 +67,31 @@ def provider(disk: Disk, make: Callable[..., ProcessProvider]) -> ProcessProvide
     return make("groups", root=disk.folder / "root")
 
 
-def _let_go(folder: Path) -> None:
-    """A kernel that waits for a file, once the disk is full: this takes no room."""
-    (folder / "scratch" / "prepared").rename(folder / "scratch" / "go")
+def let_go(provider: ProcessProvider, kernel_id: str) -> None:
+    (provider.root.folder(kernel_id) / "scratch" / "held").unlink()
 
 
 def test_how_a_kernel_ended_is_known(disk: Disk, provider: ProcessProvider) -> None:
-    kernel = script("echo up; while ! test -e go; do sleep 0.05; done; exit 7")
+    kernel = script(f"{HELD} 7")
     provider.create(kernel)
     said(provider, kernel.id, b"up")
-    record = provider.root.read(kernel.id)
-    assert record is not None
-    (record.folder / "scratch" / "prepared").touch()
     disk.fill()
-    _let_go(record.folder)
+    let_go(provider, kernel.id)
     kernel_now = ended(provider, kernel.id)
     assert (kernel_now.state, kernel_now.exit_code) == ("exited", 7)
 
 
 def test_without_any_room_it_is_known_as_soon_as_there_is(disk: Disk, provider: ProcessProvider) -> None:
-    kernel = script("echo up; while ! test -e go; do sleep 0.05; done; exit 7")
+    kernel = script(f"{HELD} 7")
     provider.create(kernel)
     said(provider, kernel.id, b"up")
-    record = provider.root.read(kernel.id)
-    assert record is not None
-    (record.folder / "scratch" / "prepared").touch()
-    (record.folder / "state.spare").unlink()
+    (provider.root.folder(kernel.id) / "state.spare").unlink()
     disk.fill()
-    _let_go(record.folder)
-    pid = record.state["pid"]
-    until(lambda: not Path(f"/proc/{pid}").exists(), "it has ended")
+    pid, began = (state(provider, kernel.id)[name] for name in ("pid", "pid_start"))
+    let_go(provider, kernel.id)
+    until(
+        lambda: not Path(f"/proc/{pid}").exists() or procfs.start_time(pid) not in (0, began), "it is reaped"
+    )
     for _ in range(3):
         assert seen(provider, kernel.id).state == "running"
     disk.free()
@@ -102,9 +100,14 @@ def test_without_any_room_it_is_known_as_soon_as_there_is(disk: Disk, provider: 
 
 
 def test_a_kernel_is_restarted_all_the_same(disk: Disk, provider: ProcessProvider) -> None:
-    kernel = script("sleep 0.2; exit 3", restart=RestartRule("on-failure", 1))
+    kernel = script(
+        "test -e again || { touch again held; echo up; while test -e held; do sleep 0.05; done; }; exit 3",
+        restart=RestartRule("on-failure", 1),
+    )
     provider.create(kernel)
+    said(provider, kernel.id, b"up")
     disk.fill()
+    let_go(provider, kernel.id)
     until(lambda: not seen(provider, kernel.id).pid, "the first run is over")
     disk.free()
     now = ended(provider, kernel.id)
