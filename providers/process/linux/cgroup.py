@@ -208,17 +208,23 @@ def kill(groups: list[Group], *, seconds: float = 30.0) -> bool:
 
 
 def _kill_once(groups: list[Group], left: set[int]) -> None:
-    for group in groups:
-        file, text = ("cgroup.kill", "1") if group["version"] == 2 else ("pids.max", "0")
-        if group["version"] == 2 or "pids" in group["controllers"]:
-            try:
-                write(os.path.join(group["path"], file), text)
-            except OSError:
-                continue
-    for pid in left:
+    """Parents first, and forks are refused last: who sees his child end, or cannot fork, may still end as he
+    likes before he is killed."""
+    _write_each([group for group in groups if group["version"] == 2], "cgroup.kill", "1")
+    for pid in sorted(left):
         try:
             os.kill(pid, signal.SIGKILL)
         except (ProcessLookupError, PermissionError):
+            continue
+    counted = [group for group in groups if group["version"] == 1 and "pids" in group["controllers"]]
+    _write_each(counted, "pids.max", "0")
+
+
+def _write_each(groups: list[Group], file: str, text: str) -> None:
+    for group in groups:
+        try:
+            write(os.path.join(group["path"], file), text)
+        except OSError:
             continue
 
 
