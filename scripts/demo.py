@@ -311,8 +311,8 @@ def is_ours(pid: int, demo: Demo) -> bool:
 
 
 def free_port() -> int:
-    """The example's port, or another one where that is taken."""
-    for port in (PORT, 0):
+    """The example's port, or another one where that is taken; `BAI_DEMO_PORT` names one."""
+    for port in (int(os.environ.get("BAI_DEMO_PORT", PORT)), 0):
         with contextlib.suppress(OSError), socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             probe.bind(("127.0.0.1", port))

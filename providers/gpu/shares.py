@@ -27,7 +27,7 @@ _PACKAGE = "providers.gpu.node"
 _MPS = (f"{_PACKAGE}.daemon", f"{_PACKAGE}.mps")
 _HAMI = (f"{_PACKAGE}.hami",)
 _PROBE = (f"{_PACKAGE}.daemon", f"{_PACKAGE}.probe")
-_CHECK = (*_MPS, *_HAMI, f"{_PACKAGE}.probe", f"{_PACKAGE}.enforcement_check")
+_CHECK = (*_MPS, *_HAMI, *(f"{_PACKAGE}.{name}" for name in ("hami_lock", "probe", "enforcement_check")))
 CHECK_SECONDS = 240.0
 """For one check of a node: two processes and an MPS daemon that take all the time they are given."""
 NOBODY = 65534

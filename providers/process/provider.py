@@ -25,6 +25,7 @@ from providers.process.os_errors import translate_errors
 from providers.process.sandbox.bubblewrap import sandbox_cautions, sandbox_problem
 from providers.process.supervision import binding, logfile, scratch, shared_cores
 from providers.process.supervision.observe import (
+    await_supervisor_end,
     observe_kernel,
     observe_record,
     settle_dead,
@@ -187,6 +188,7 @@ class ProcessProvider(Interaction):
 
     def _write_intent(self, record: KernelRecord | None, spec: KernelSpec) -> KernelRecord:
         if record is not None:
+            await_supervisor_end(record)
             return self.root.rewrite(record, spec, again=True)
         self.root.sweep(spec.id)
         return self.root.stage(spec, time.time())

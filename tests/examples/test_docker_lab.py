@@ -65,7 +65,7 @@ def test_everything_runs_as_planned(user: User, lab: DockerLab) -> None:
     user.bai("apply", "--yes")
     until(lambda: "add up to 6" in user.bai("logs", "ring"), lambda: user.bai("logs", "ring"), pause=0.5)
     until(
-        lambda: sessions(user)["pair"]["phase"] == "TERMINATED",
+        lambda: {sessions(user)[name]["phase"] for name in ("pair", "sum-up")} == {"TERMINATED"},
         lambda: user.bai("get", "sessions"),
         pause=0.5,
     )
@@ -133,7 +133,8 @@ def _published(lab: DockerLab, plan: dict[str, Any]) -> None:
     (port,) = part["ports"]
     node = _engine(lab, part["node"])
     other = next(engine for engine in lab.engines if engine is not node)
-    page = other.run(["busybox", "wget", "-qO-", f"http://{node.address}:{port['on']}/"]).stdout
+    words = ["busybox", "wget", "-qO-", f"http://{node.address}:{port['on']}/"]
+    page = until(lambda: other.run(words).stdout, "it serves its page", pause=0.5)
     assert page == "hello from hello\n"
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.ports import free_port
+
 ROOT = Path(__file__).resolve().parents[2]
 SHOWN = re.compile(r"```text\n\$ bai plan .*?(?P<what>\$ bai apply plan.json\n.*?)```", re.DOTALL)
 """What the README shows after the plan, which test_excerpts.py compares on a machine of that size."""
@@ -28,10 +30,11 @@ def numberless(text: str) -> list[str]:
 def test_the_demo(tmp_path: Path) -> None:
     machine = tmp_path / "machine"
     environment = {key: value for key, value in os.environ.items() if not key.startswith(("BAI_", "COV_"))}
+    mine = {"BAI_PROCESS_ROOT": str(machine), "TMPDIR": str(tmp_path), "NO_COLOR": "1"}
     done = subprocess.run(
         [sys.executable, "scripts/demo.py"],
         cwd=ROOT,
-        env=environment | {"BAI_PROCESS_ROOT": str(machine), "TMPDIR": str(tmp_path), "NO_COLOR": "1"},
+        env=environment | mine | {"BAI_DEMO_PORT": str(free_port())},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

@@ -60,7 +60,8 @@ def test_every_feature(user: User, tmp_path: Path) -> None:
     assert "hello, world: main1 uses 3 threads" in user.bai("logs", "environment")
     assert "the secret has 9 characters" in user.bai("logs", "secrets")
     assert user.bai("logs", "restart").count("trying") == 3
-    assert "worker2 of main1,worker1,worker2" in user.bai("logs", "containers/worker2")
+    said = until(lambda: user.bai("logs", "containers/worker2"), "worker2 says who it is", pause=0.2)
+    assert "worker2 of main1,worker1,worker2" in said
     results = data / "bai-examples" / "results"
     assert (results / "when").read_text()
     assert (results / "runs" / "sub-path" / "result").read_text() == "done\n"

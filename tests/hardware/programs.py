@@ -52,7 +52,7 @@ STEPS, PLACE = int(sys.argv[1]), "ckpt/state.pt"
 torch.manual_seed(0)
 model = torch.nn.Linear(1024, 1024).cuda()
 optimizer = torch.optim.Adam(model.parameters())
-step, asked = 0, False
+step, asked, first = 0, False, not os.path.exists(PLACE)
 
 def remember(number, frame):
     global asked
@@ -65,7 +65,8 @@ if os.path.exists(PLACE):
     optimizer.load_state_dict(state["optimizer"])
     step = state["step"]
 print("begins at", step, flush=True)
-while step < STEPS:
+last = max(STEPS, step + 20)
+while first or step < last:
     x = torch.randn(256, 1024, device="cuda")
     loss = (model(x) - x).square().mean()
     optimizer.zero_grad()
@@ -81,4 +82,4 @@ while step < STEPS:
         sys.exit(0)
 print("done at", step, "loss", round(loss.item(), 4), flush=True)
 """
-"""Trains so many steps, from its checkpoint on where there is one; saves one and ends when it is asked to."""
+"""Trains until it is asked to end, and saves a checkpoint; from that on to so many steps, or a few more."""

@@ -219,7 +219,7 @@ def test_a_training_that_was_pushed_out_goes_on_from_its_checkpoint(
     has_ended(gpu, "train")
     log = gpu.ok("logs", "train").out
     begun = int(log.partition("begins at ")[2].split()[0])
-    assert begun > 0 and "done at 200" in log, log
+    assert begun > 0 and f"done at {max(200, begun + 20)}" in log, log
     assert "success" in gpu.ok("get", "train").out
     assert "pushed out" in gpu.ok("events", "train").out
 

@@ -9,6 +9,7 @@ what they found through files in `/home/work`, which is the kernel's scratch fol
 from __future__ import annotations
 
 import fcntl
+import itertools
 import json
 import os
 import pty
@@ -17,7 +18,6 @@ import struct
 import subprocess
 import sys
 import termios
-import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -245,6 +245,7 @@ def _polled(play: Play, **streams: Any) -> list[str]:
     play.enter(
         "sh", "-c", "cat; sleep 0.5; [ ! -s /dev/stdin ]; echo out; echo err >&2; sleep 0.5", **streams
     )
+    until((play.scratch / "found").exists, "it has looked at all once")
     harmless = ("pipe", "/dev/null", "/proc/", "/home/work/", "/dev/pts/", "/usr/", "/etc/", "/lib")
     return [kind for kind in play.told() if not kind.startswith(harmless)]
 
@@ -365,11 +366,16 @@ while not os.path.exists("stop"):
 
 def _spied(play: Play, env: Mapping[str, str]) -> Found:
     play.begin(SPY, env=env)
-    for _ in range(20):
+    times = itertools.count(1)
+
+    def often() -> bool:
         play.enter("true")
-        if (play.told() or [0])[0] > 20:
-            break
-    time.sleep(0.2)
+        seen = (play.told() or [0])[0]
+        return seen > 20 or (next(times) >= 20 and seen > 0)
+
+    until(often, "the helper is seen")
+    (play.scratch / "found").unlink()
+    until((play.scratch / "found").exists, "what it found last is told")
     seen, got = play.told()
     return {"ran": seen > 0, "got": got}
 

@@ -31,10 +31,13 @@ ALLOWED = re.compile(
     "|this machine shows all of its /etc|the tests themselves run under a filter|no file handles here"
 )
 """Why one of its tests may be skipped: what it needs is root's, or not of every machine."""
+PATIENCE = 1700
+"""Seconds for all attacks at once: minutes where nobody else computes."""
 LEAST = {"host": 40, "scratch": 16, "subpath": 9}
 """Files of attacks, and how many of their tests pass at least. That of `bai exec` is both by itself."""
 pytestmark = [
     pytest.mark.slow,
+    pytest.mark.timeout(PATIENCE + 100),
     pytest.mark.xdist_group("ordinary-user"),  # They look at one run.
     pytest.mark.skipif(
         os.geteuid() != 0, reason="needs root: others have played these attacks as themselves"
@@ -70,7 +73,7 @@ class User:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=600,
+            timeout=PATIENCE,
             check=False,
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import socket
@@ -187,11 +188,12 @@ def test_a_file_with_a_false_size_is_read_to_its_limit(tmp_path: Path) -> None:
 
 
 def test_descriptors_do_not_stay_open(tmp_path: Path, fifo: Path) -> None:
+    gc.collect()
     before = set(os.listdir("/proc/self/fd"))
     for path in (fifo, tmp_path, tmp_path / "none"):
         with pytest.raises(OSError, match=r"it is|No such file"):
             read_regular_file(path, 10)
-    assert set(os.listdir("/proc/self/fd")) == before
+    assert set(os.listdir("/proc/self/fd")) <= before, "others' may have been closed meanwhile"
 
 
 SESSION = "apiVersion: bai/v1\nkind: Session\nmetadata: {name: a, project: p}\nspec: {command: [a], mounts: "

@@ -16,6 +16,7 @@ from tests.lab.kubernetes.api import CORE, Api, ApiError, kubeconfig
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.lab.wheels import ROOT
 from tests.test_chart import PLAIN, VARIED, only
+from tests.waiting import until
 
 SYSTEM = "bai-system"
 CANARY = "canary-7d1f"
@@ -125,7 +126,16 @@ def test_its_account_reads_no_secret_and_makes_pods_only_where_sessions_are(syst
     }  # fmt: skip
     container = {"name": "main", "image": "bai-lab:1", "securityContext": security}
     pod = {"metadata": {"name": "try"}, "spec": {"containers": [container]}}
-    assert bai.create(f"{CORE}/namespaces/bai/pods?dryRun=All", pod)
+
+    def allowed() -> Any:
+        try:
+            return bai.create(f"{CORE}/namespaces/bai/pods?dryRun=All", pod)
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            return None
+
+    until(allowed, "the API server has seen what it is granted", pause=0.1)
     refused = [
         ("POST", f"{CORE}/namespaces/{SYSTEM}/pods?dryRun=All"),
         ("POST", f"{CORE}/namespaces/default/pods?dryRun=All"),

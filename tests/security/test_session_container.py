@@ -46,7 +46,7 @@ def provider(engine: Engine) -> Iterator[DockerProvider]:
 
 def said(provider: DockerProvider, spec: KernelSpec) -> list[str]:
     provider.create(spec)
-    until(lambda: provider.observe().kernels[0].state == "exited")
+    until(lambda: [each.state for each in provider.observe().kernels] == ["exited"])
     lines = b"".join(provider.logs(ID)).decode().splitlines()
     provider.remove(ID)
     return lines

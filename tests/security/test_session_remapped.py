@@ -70,7 +70,7 @@ def kernel(engine: Engine, text: str = "sleep 1000", **fields: Any) -> KernelSpe
 
 def said(provider: DockerProvider, spec: KernelSpec) -> list[str]:
     provider.create(spec)
-    until(lambda: provider.observe().kernels[0].state == "exited")
+    until(lambda: [each.state for each in provider.observe().kernels] == ["exited"])
     lines = b"".join(provider.logs(ID)).decode().splitlines()
     provider.remove(ID)
     return lines

@@ -101,7 +101,12 @@ class Lab:
     """Engines that are no more may have left some."""
 
     def seen(self, name: str = KERNEL) -> Observed:
-        return next(each for each in self.provider.observe().kernels if each.id == name)
+        """A slow engine may show nothing for a moment."""
+
+        def look() -> Observed | None:
+            return next((each for each in self.provider.observe().kernels if each.id == name), None)
+
+        return until(look, f"{name} is seen")
 
     def settled(self, name: str = KERNEL) -> Observed:
         """It has ended for good, or the engine would not start it again."""

@@ -21,7 +21,7 @@ import tempfile
 from pathlib import Path
 from typing import Any, Iterator
 
-from providers.gpu.node import hami, mps, probe
+from providers.gpu.node import hami, hami_lock, mps, probe
 from providers.gpu.node.daemon import LOG, PIPE, SERVER, MpsFailed
 
 HOLDER = "bai-enforcement-check"
@@ -195,19 +195,14 @@ def _hidden(*paths: str) -> Mounts:
 @contextlib.contextmanager
 def _hami(request: dict[str, Any]) -> Iterator[dict[str, Any]]:
     order = {"root": request["hami_root"], "kernel": HOLDER, "libraries": request["libraries"]}
-    made = not os.path.lexists(hami.LOCK)
-    if made:
-        os.mkdir(hami.LOCK, 0o1777)
-        os.chmod(hami.LOCK, 0o1777)
-    try:
-        held = hami.hold(order)
-        if "failed" in held:
-            raise Failed(held["failed"])
-        yield held
-    finally:
-        hami.drop(order)
-        if made:
-            shutil.rmtree(hami.LOCK, ignore_errors=True)
+    with hami_lock.shared_lock():
+        try:
+            held = hami.hold(order)
+            if "failed" in held:
+                raise Failed(held["failed"])
+            yield held
+        finally:
+            hami.drop(order)
 
 
 def _run(

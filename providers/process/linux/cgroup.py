@@ -212,21 +212,19 @@ def kill(groups: list[Group], *, seconds: float = 30.0) -> bool:
 
 
 def _kill_once(groups: list[Group], left: set[int]) -> None:
-    for group in groups:
-        file, text = ("cgroup.kill", "1") if group["version"] == 2 else ("pids.max", "0")
-        if group["version"] == 2 or "pids" in group["controllers"]:
-            try:
-                write(os.path.join(group["path"], file), text)
-            except OSError:
-                continue
+    """Parents first, and forks are refused last: who sees his child end, or cannot fork, may still end as he
+    likes before he is killed."""
+    _write_each([group for group in groups if group["version"] == 2], "cgroup.kill", "1")
     numbers = sorted(left)
     for at in range(0, len(numbers), _AT_ONCE):
         with contextlib.ExitStack() as stack:
             held = _hold_processes(numbers[at : at + _AT_ONCE], stack)
             # A number may be somebody else's since it was read; who is held and still in there is meant.
-            for pid in members(groups) & held.keys():
+            for pid in sorted(members(groups) & held.keys()):
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     signal.pidfd_send_signal(held[pid], signal.SIGKILL)
+    counted = [group for group in groups if group["version"] == 1 and "pids" in group["controllers"]]
+    _write_each(counted, "pids.max", "0")
 
 
 def _hold_processes(numbers: list[int], stack: contextlib.ExitStack) -> dict[int, int]:
@@ -237,6 +235,14 @@ def _hold_processes(numbers: list[int], stack: contextlib.ExitStack) -> dict[int
             held[pid] = os.pidfd_open(pid)
             stack.callback(os.close, held[pid])
     return held
+
+
+def _write_each(groups: list[Group], file: str, text: str) -> None:
+    for group in groups:
+        try:
+            write(os.path.join(group["path"], file), text)
+        except OSError:
+            continue
 
 
 def destroy(groups: list[Group], *, seconds: float = 10.0) -> bool:

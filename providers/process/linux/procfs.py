@@ -6,6 +6,7 @@ A process is named by pid and start time, so that a reused pid is never taken fo
 from __future__ import annotations
 
 import os
+import select
 import signal
 import time
 
@@ -105,6 +106,22 @@ def send(pid: int, started: int, number: int) -> bool:
         return True
     except ProcessLookupError:
         return False
+    finally:
+        os.close(handle)
+
+
+def await_end(pid: int, started: int, *, seconds: float = 30.0) -> bool:
+    """Wait until exactly this process has ended, and what should end with it was told; False on time-out."""
+    try:
+        handle = os.pidfd_open(pid)
+    except OSError:
+        return True
+    try:
+        if start_time(pid) != started:
+            return True
+        poller = select.poll()
+        poller.register(handle, select.POLLIN)
+        return bool(poller.poll(seconds * 1000))
     finally:
         os.close(handle)
 

@@ -12,6 +12,8 @@ import os
 import stat
 from collections.abc import Sequence
 
+from providers.process.linux import parent_death
+
 STAGING_FOLDER = "/tmp"
 """Covered by a private file system while the sandbox is made; what lies in the machine's is open already."""
 _NEW_NAMESPACE = 0x00020000
@@ -59,10 +61,14 @@ def show_descriptors(descriptors: Sequence[int]) -> list[str]:
 
 
 def become_user(user: User) -> None:
-    """This process, and all it starts, is that user and has no capability. Raises OSError."""
+    """This process, and all it starts, is that user and has no capability; it still ends with its parent, if
+    it did. Raises OSError."""
+    ending, parent = parent_death.ends_with_parent(), os.getppid()
     os.setgroups(user["groups"])
     os.setresgid(user["gid"], user["gid"], user["gid"])
     os.setresuid(user["uid"], user["uid"], user["uid"])
+    if ending:
+        parent_death.end_with_parent(parent)
 
 
 def _mount(source: str, target: str, flags: int, kind: str = "", data: str = "") -> None:

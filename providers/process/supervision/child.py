@@ -74,9 +74,10 @@ def spawn_main_process(
     log_out, log_in = terminal or os.pipe2(os.O_CLOEXEC)
     fail_out, fail_in = os.pipe2(os.O_CLOEXEC)
     status_out, status_in = os.pipe2(os.O_CLOEXEC) if order["sandboxed"] else (-1, -1)
+    own = os.getpid()
     pid = os.fork()
     if pid == 0:
-        _exec_main_process(order, groups, limits, log_in, fail_in, status_in)
+        _exec_main_process(order, groups, limits, (log_in, fail_in, status_in), own)
     for descriptor in (log_in, fail_in, status_in):
         if descriptor >= 0:
             os.close(descriptor)
@@ -94,11 +95,17 @@ def spawn_main_process(
 
 
 def _exec_main_process(
-    order: Order, groups: list[cgroup.Group], limits: cgroup.Limits, log: int, fail: int, status: int
+    order: Order,
+    groups: list[cgroup.Group],
+    limits: cgroup.Limits,
+    descriptors: tuple[int, int, int],
+    supervisor: int,
 ) -> NoReturn:
+    log, fail, status = descriptors
     what = order["argv"][0]
     try:
         os.setsid()
+        _end_without_groups(groups, supervisor)
         cgroup.join(groups)
         _bind_without_groups(groups, limits)
         _reset_signals()
@@ -123,6 +130,15 @@ def _exec_main_process(
         os.write(fail, f"{error.errno or 5} {what or error.filename}".encode())
     finally:
         os._exit(127)
+
+
+def _end_without_groups(groups: list[cgroup.Group], supervisor: int) -> None:
+    """With its supervisor, where no control group finds it: only its environment tells whose it is, which
+    nobody can read while it becomes the program."""
+    if not groups:
+        from providers.process.linux import parent_death
+
+        parent_death.end_with_parent(supervisor)
 
 
 def _bind_without_groups(groups: list[cgroup.Group], limits: cgroup.Limits) -> None:

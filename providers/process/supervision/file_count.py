@@ -28,7 +28,7 @@ GRACE = 10.0
 """Seconds that a kernel has at most, after its stop signal: it may go on writing."""
 _MEMORY = 256 << 20
 _FILES = 4096
-_PR_SET_PDEATHSIG, _CLONE_NEWUSER = 1, 0x10000000
+_CLONE_NEWUSER = 0x10000000
 _DELETED = " (deleted)"
 
 
@@ -65,10 +65,12 @@ class ScratchCounter:
         self.due, self._said = None, b""
         self._began = time.monotonic()
         pids = list(processes)
+        own = os.getpid()
         out, into = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         try:
             if os.fork() == 0:
-                _count_and_exit(os.path.join(self._folder, "scratch"), self._home, self._limit, pids, into)
+                scratch = os.path.join(self._folder, "scratch")
+                _count_and_exit(scratch, self._home, self._limit, pids, into, own)
             self.answer = out
         except OSError:
             # The machine has no room for a process now, which is no fault of the kernel's.
@@ -115,9 +117,12 @@ def _mib(size: int) -> str:
     return f"{-(-size >> 20)}MiB"
 
 
-def _count_and_exit(scratch: str, home: str, limit: int, pids: list[int], into: int) -> None:
+def _count_and_exit(scratch: str, home: str, limit: int, pids: list[int], into: int, supervisor: int) -> None:
     """Be the process that counts; never returns."""
+    from providers.process.linux import parent_death
+
     try:
+        parent_death.end_with_parent(supervisor)
         folder = os.open(scratch, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
         _confine(keep={folder, into})
         open_ones = _deleted_bytes(folder, home, pids, 2 * limit)
@@ -131,16 +136,13 @@ def _count_and_exit(scratch: str, home: str, limit: int, pids: list[int], into: 
 
 
 def _confine(keep: set[int]) -> None:
-    """Nothing of the supervisor's stays open, least of all its lock, and nothing outlives it."""
-    import ctypes
-
+    """Nothing of the supervisor's stays open, least of all its lock."""
     first = 0
     for descriptor in sorted(keep):
         os.closerange(first, descriptor)
         first = descriptor + 1
     os.closerange(first, os.sysconf("SC_OPEN_MAX"))
     signal.set_wakeup_fd(-1)
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
     with contextlib.suppress(OSError):
         os.nice(10)
     with contextlib.suppress(OSError, ValueError):

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 FILTER = "filter.bpf"
 """The kernel's filter of system calls in its folder: an array of `struct sock_filter`."""
-PATIENCE = 10.0
+PATIENCE = 60.0
 """Seconds that a sandbox may take to be complete."""
 _FILTERED = "2"
 """`Seccomp` of a process under a filter."""

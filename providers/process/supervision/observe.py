@@ -118,12 +118,21 @@ def settle_dead(root: KernelRoot, record: KernelRecord) -> KernelRecord:
     return root.read(record.id) or record
 
 
+def await_supervisor_end(record: KernelRecord) -> None:
+    """Who dies gives its lock back a moment before what ends with it is killed."""
+    pid, started = record.state.get("supervisor"), record.state.get("supervisor_start")
+    if pid and started:
+        procfs.await_end(int(pid), int(started))
+
+
 def sweep_remains(root: KernelRoot, record: KernelRecord) -> bool:
     """Kill what is left of a kernel without a supervisor, and drop its groups.
 
     False when something resists.
     """
     same_boot = record.state.get("boot") == procfs.boot_id()
+    if same_boot:
+        await_supervisor_end(record)
     killed = cgroup.kill(record.groups) if same_boot else True
     if same_boot:
         killed = procfs.kill_until_gone([root.mark(record.id)], -1) and killed

@@ -44,6 +44,7 @@ def place(bin_: Path, monkeypatch: pytest.MonkeyPatch) -> shares.ShareHost:
     build(bin_, "libcuda.c", "libcuda.so.1")
     library = build(bin_, "libvgpu.c", "libvgpu.so")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(bin_))
+    monkeypatch.setattr(hami, "LOCK", str(bin_ / "vgpulock"))  # Tests beside this one make the machine's.
     root, hami_root = str(bin_ / "mps"), str(bin_ / "hami")
     return shares.ShareHost(None, "docker", "n1", root=root, hami_root=hami_root, libraries=(str(library),))
 

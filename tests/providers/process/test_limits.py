@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -51,6 +52,32 @@ def test_a_child_killed_for_memory_explains_the_failure(grouped: ProcessProvider
     grouped.create(script(f'{PYTHON} -c "{EATER}"; exit 5', memory=64 * MIB))
     end = ended(grouped, spec().id)
     assert (end.exit_code, end.reason) == (5, "out-of-memory")
+
+
+def test_nobody_ends_by_himself_for_being_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A shell that cannot fork any more ends with 2, and one whose child was killed goes on."""
+    done: list[object] = []
+    groups: list[cgroup.Group] = [
+        {"path": str(tmp_path / "pids"), "version": 1, "controllers": ["pids"]},
+        {"path": str(tmp_path / "unified"), "version": 2, "controllers": []},
+    ]
+    for group in groups:
+        Path(group["path"]).mkdir()
+    (tmp_path / "pids/cgroup.procs").write_text("4321\n77\n4322\n")
+    (tmp_path / "unified/cgroup.procs").touch()
+
+    def write(path: str, text: str) -> None:
+        done.append(f"{Path(path).relative_to(tmp_path)} {text}")
+
+    def send(pid: int, number: int) -> None:
+        done.append(pid)
+        if pid == 4322:
+            (tmp_path / "pids/cgroup.procs").write_text("")
+
+    monkeypatch.setattr(cgroup, "write", write)
+    monkeypatch.setattr(os, "kill", send)
+    assert cgroup.kill(groups)
+    assert done == ["unified/cgroup.kill 1", 77, 4321, 4322, "pids/pids.max 0"]
 
 
 def test_without_groups_each_process_is_limited(make: Callable[..., ProcessProvider]) -> None:

@@ -10,14 +10,19 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from providers.process.linux import cgroup, files, procfs
 from providers.process.provider import ProcessProvider
+from providers.process.supervision.observe import sweep_remains
 from tests.providers.process.kernels import groups_of, running_of, said, script, seen, spec, state
 from tests.waiting import until
 
@@ -70,6 +75,105 @@ def test_supervisors_killed_at_random_moments(make: Callable[..., ProcessProvide
             assert provider.create(one).state == "running"
         provider.remove(one.id)
         assert running_of(provider) == []
+
+
+SPAWNER = """
+import json, os, sys
+from providers.process.supervision import child
+place, told, going, order = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4])
+def stand_still(*_):
+    os.write(told, b".")
+    os.read(going, 1)
+setattr(os if place == "setsid" else child, place, stand_still)
+limits = dict(cpus=[], memory_nodes=[], memory=0, pids=0, cpu_milli=0, pool=[])
+child.spawn_main_process(order, [], limits)
+"""
+"""A supervisor, as far as it starts a command, whose child stands still at one place before exec."""
+
+
+@pytest.mark.parametrize("place", ["setsid", "_reset_signals"])
+def test_what_a_killed_supervisor_was_starting_does_not_start(tmp_path: Path, place: str) -> None:
+    """Without control groups nobody finds it: before it asked to end with its supervisor, and after."""
+    started = tmp_path / "started"
+    order: dict[str, object] = {
+        "argv": ["touch", str(started)],
+        "env": dict(os.environ),
+        "cwd": "/",
+        "user": None,
+    }
+    order |= {"tty": False, "sandboxed": False}
+    hears, told = os.pipe()
+    going, go = os.pipe()
+    words = [sys.executable, "-c", SPAWNER, place, str(told), str(going), json.dumps(order)]
+    root = Path(__file__).parents[3]
+    with subprocess.Popen(words, cwd=root, pass_fds=(told, going)) as supervisor:
+        os.close(told)
+        os.close(going)
+        with open(hears, "rb", buffering=0) as stream:
+            try:
+                assert stream.read(1) == b"."
+            finally:
+                supervisor.kill()
+                supervisor.wait()
+                os.close(go)
+            assert stream.read() == b"", "its child is gone, too"
+    assert not started.exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes somebody else")
+def test_who_becomes_another_user_still_ends_with_the_parent() -> None:
+    code = """
+import os
+from providers.process.linux import parent_death
+from providers.process.sandbox import user_switch
+for asked in (False, True):
+    if os.fork() == 0:
+        if asked:
+            parent_death.end_with_parent(os.getppid())
+        user_switch.become_user({"uid": 65534, "gid": 65534, "groups": []})
+        print(parent_death.ends_with_parent(), flush=True)
+        os._exit(0)
+    os.wait()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.split() == ["False", "True"]
+
+
+def test_remains_are_swept_when_the_supervisor_is_gone_altogether(
+    make: Callable[..., ProcessProvider], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its lock is free a little earlier than what was to end with it has been killed."""
+    provider = make("bare")
+    provider.root.ensure()
+    record = provider.root.stage(spec(), time.time())
+    ended = []
+    with subprocess.Popen(["sleep", "300"]) as dying:
+        started = procfs.start_time(dying.pid)
+        state = {"boot": procfs.boot_id(), "supervisor": dying.pid, "supervisor_start": started}
+        open_handle = os.pidfd_open
+
+        def dies(pid: int) -> int:
+            handle = open_handle(pid)
+            dying.kill()
+            return handle
+
+        def sweep(*_: object) -> bool:
+            ended.append(dying.poll() is not None)
+            return True
+
+        monkeypatch.setattr(os, "pidfd_open", dies)
+        monkeypatch.setattr(procfs, "kill_until_gone", sweep)
+        try:
+            assert sweep_remains(provider.root, replace(record, state=state))
+        finally:
+            dying.kill()
+    assert ended == [True]
 
 
 def _create_quietly(provider: ProcessProvider, one: object) -> None:

@@ -30,6 +30,8 @@ class Pair:
         git(self.bare, "init", "--quiet", "--bare")
         git(self.bare, "config", "receive.denyDeleteCurrent", "ignore")
         git(self.work, "init", "--quiet")
+        for folder in (self.bare, self.work):  # Newer gits go on with it after the command has ended.
+            git(folder, "config", "maintenance.auto", "false")
         git(self.work, "remote", "add", "origin", str(self.bare))
 
     def commit(self, files: dict[str, str | None], message: str = "change") -> str:
