@@ -25,6 +25,7 @@ from typing import Self
 
 import requests
 
+from tests.harness.ports import free_port
 from tests.lab.cache import LabUnavailable, tool
 
 USER, PASSWORD = "ada", "lab-secret-word-1"
@@ -58,7 +59,8 @@ class GitHttp:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.password = PASSWORD
         self.hook: Hook | None = None
-        self.port = 0
+        # Nobody else is given it, nor takes it for the end of a connection, while this one is down.
+        self.port = free_port()
         self._server: ThreadingHTTPServer | None = None
         self.up()
 
@@ -71,7 +73,6 @@ class GitHttp:
 
         self._server = ThreadingHTTPServer(("127.0.0.1", self.port), Bound)
         self._server.daemon_threads = True
-        self.port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
 
     def down(self) -> None:
