@@ -345,8 +345,8 @@ def test_circles_of_imports_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert between_siblings({"a.b": {"a.c.d"}, "a.c.d": {"a.c.e"}, "a.c.e": set()}) == {}
 
 
-LIGHT = {"providers/ansible/guard.py", "providers/process/linux/cgroup.py"}
-"""Run in a process for each run of Ansible, or each container, which has to stay small."""
+LIGHT = {"providers/process/linux/cgroup.py"}
+"""Run in a process for each container, which has to stay small."""
 
 
 def test_calls_are_repeated_by_one_library() -> None:

@@ -14,7 +14,6 @@ import hashlib
 import hmac
 import json
 import os
-import socket
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from typing import Self
 
 import requests
 
+from tests.harness.ports import free_port
 from tests.lab.cache import LabUnavailable, tool
 
 USER, PASSWORD = "ada", "lab-secret-word-1"
@@ -59,11 +59,8 @@ class GitHttp:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.password = PASSWORD
         self.hook: Hook | None = None
-        # Bound for as long as the lab lasts: nobody else gets the port while nobody answers.
-        self._place = socket.socket()
-        self._place.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self._place.bind(("127.0.0.1", 0))
-        self.port: int = self._place.getsockname()[1]
+        # Nobody else is given it, nor takes it for the end of a connection, while this one is down.
+        self.port = free_port()
         self._server: ThreadingHTTPServer | None = None
         self.up()
 
@@ -106,7 +103,6 @@ class GitHttp:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self.down()
-        self._place.close()
 
 
 class _Answer(BaseHTTPRequestHandler):
