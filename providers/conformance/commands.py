@@ -47,7 +47,8 @@ class RunsCommands:
     ) -> None:
         require_programs(harness)
         spec = started.ready("runs")
-        assert commands.run(spec.id, "true", text=b"x" * (1 << 13)).code == 0
+        argv = ("true",) if harness.hears_out else ("head", "-c", "1")  # Its input is there by then.
+        assert commands.run(spec.id, *argv, text=b"x" * (1 << 13)).code == 0
         assert commands.run(spec.id, "cat").out == b"", "nobody types, which is the end of input"
 
     def test_a_signal_has_its_code(

@@ -47,6 +47,9 @@ class ProviderHarness(ABC):
     echo_server = NC_SERVER
     """A shell command, of programs that kernels have: says hello and a line feed to each connection, and then
     the same as that says."""
+    hears_out = True
+    """Whether how a command ended is told also where its input comes after its end: some API servers hang up
+    on who has left some of it."""
     kills = KILLS
     """Moments of a creation at which whoever creates is killed, besides that of the fence."""
 

@@ -85,7 +85,9 @@ class WebSocket:
                     self._protocol.receive_eof()
                 self._take_in()
                 self._queue()
-                if self._gone and self._protocol.close_rcvd is None and not self._closed:
+                # Where nothing can be sent any more, what was said before is still to be heard.
+                over = not data or self._protocol.state is not OPEN
+                if over and not self._messages and self._protocol.close_rcvd is None and not self._closed:
                     raise self._broken or ConnectionResetError("the connection broke off")
         return self._messages.popleft()
 

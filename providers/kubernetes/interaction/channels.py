@@ -45,14 +45,31 @@ class Channels:
     def resize(self, rows: int, columns: int) -> None:
         self._socket.send(bytes([RESIZE]) + json.dumps({"Width": columns, "Height": rows}).encode())
 
+    def _receive(self) -> bytes | None:
+        """Once its end has been told, it is no matter how the connection ends: who has not read all that was
+        typed resets it."""
+        try:
+            return self._socket.receive()
+        except OSError:
+            if not _is_whole(self.status):
+                raise
+            return None
+
     def frames(self) -> Iterator[tuple[int, bytes]]:
         """Pieces of output, each with `STDOUT` or `STDERR`, until the end or until we hang up."""
-        while (message := self._socket.receive()) is not None:
+        while (message := self._receive()) is not None:
             number, data = message[:1], message[1:]
             if number == bytes([STATUS]):
                 self.status = (self.status + data)[:_LONGEST_STATUS]
             elif number in (bytes([STDOUT]), bytes([STDERR])) and data:
                 yield number[0], data
+
+
+def _is_whole(status: bytes) -> bool:
+    try:
+        return isinstance(json.loads(status), dict)
+    except ValueError:
+        return False
 
 
 def open_channels(

@@ -16,7 +16,13 @@ from providers.kubernetes.api.credentials import NAME
 from providers.kubernetes.api.errors import api_errors
 from providers.kubernetes.interaction.channels import STDOUT
 from providers.kubernetes.interaction.container_state import require_running
-from providers.kubernetes.interaction.execute import ExecCommand, begin_exec, parse_outcome
+from providers.kubernetes.interaction.execute import (
+    BEGIN,
+    BEGIN_AND_DRAIN,
+    ExecCommand,
+    begin_exec,
+    parse_outcome,
+)
 from providers.kubernetes.objects.names import PodRef
 from providers.machines import tar_command
 from schemas.problems.errors.kernel import CopyRefused
@@ -92,7 +98,9 @@ def _begin_tar(
         raise CopyRefused(provider=NAME, kernel=pod.name, path=repr(path), why="a NUL byte is no name")
     with api_errors(pod.name):
         require_running(client, pod)
-        return begin_exec(client, pod, argv, typed=typed, tty=False)
+        return begin_exec(
+            client, pod, argv, typed=typed, tty=False, begin=BEGIN_AND_DRAIN if typed else BEGIN
+        )
 
 
 def _require_success(command: ExecCommand, pod: PodRef, path: str, complaint: bytes) -> None:

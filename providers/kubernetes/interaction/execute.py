@@ -31,11 +31,18 @@ from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.provider import ProviderError
 
 SHELL = "/bin/sh"
-BEGIN = f"""echo "$$" >&2
+_BEFORE = f"""echo "$$" >&2
 [ -z "$1" ] || export TERM="$1"
 shift
-{REQUIRE_PROGRAM}exec "$@"
+{REQUIRE_PROGRAM}"""
+BEGIN = f'{_BEFORE}exec "$@"\n'
+BEGIN_AND_DRAIN = f"""{_BEFORE}"$@"
+code=$?
+cat >/dev/null 2>&1
+exit "$code"
 """
+"""For input that has an end: what the command has not read is, before its end is told. API servers hang up on
+who leaves some, and lose how the command ended."""
 ENDING = 2.0
 """Seconds in which a command that could not be interrupted may turn out to have ended."""
 _NUMBER = re.compile(rb"([1-9][0-9]{0,9})\r?\n")
@@ -171,10 +178,12 @@ def send_signal(client: ApiClient, pod: PodRef, name: str, number: str = "1") ->
         return False
 
 
-def begin_exec(client: ApiClient, pod: PodRef, argv: Sequence[str], *, typed: bool, tty: bool) -> ExecCommand:
-    """Raises ProviderError, ApiRefusal, OSError."""
+def begin_exec(
+    client: ApiClient, pod: PodRef, argv: Sequence[str], *, typed: bool, tty: bool, begin: str = BEGIN
+) -> ExecCommand:
+    """`begin`: what the image's shell runs. Raises ProviderError, ApiRefusal, OSError."""
     name = (os.environ.get("TERM") or "xterm") if tty else ""
-    words = (SHELL, "-c", BEGIN, "sh", name, *argv)
+    words = (SHELL, "-c", begin, "sh", name, *argv)
     channels = open_channels(client, pod, "exec", words, typed=typed, tty=tty)
     command = ExecCommand(client, pod, channels, tty=tty)
     try:

@@ -23,6 +23,7 @@ class KubernetesHarness(ProviderHarness):
 
     nodes = ("n0", "n1")
     kills = 4
+    hears_out = False
     fields = {"image": IMAGE, "uid": UID}  # noqa: RUF012
 
     def __init__(self, cluster: Cluster) -> None:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from providers.kubernetes.interaction.channels import STDOUT, Channels
 from providers.kubernetes.interaction.container_state import container_state
 from providers.kubernetes.interaction.execute import Outcome, parse_outcome
 from providers.kubernetes.interaction.forward import explain_refusal
@@ -102,6 +103,29 @@ def test_how_a_command_ended() -> None:
 def test_an_end_without_an_exit_code_is_a_lost_connection(said: bytes) -> None:
     with pytest.raises(ProviderError, match="may still run"):
         parse_outcome(said)
+
+
+class Broken:
+    """A connection that is reset once these messages have come."""
+
+    def __init__(self, *messages: bytes) -> None:
+        self.left = list(messages)
+        self.leave = self.close = lambda: None
+
+    def receive(self) -> bytes:
+        if not self.left:
+            raise ConnectionResetError("the connection broke off")
+        return self.left.pop(0)
+
+
+def test_a_connection_that_is_reset_after_the_end_was_told_is_no_matter() -> None:
+    """As by a command that has not read all of its input."""
+    channels = Channels(Broken(b"\1out", b'\3{"status":', b'\3"Success"}'))  # type: ignore[arg-type]
+    assert list(channels.frames()) == [(STDOUT, b"out")]
+    assert parse_outcome(channels.status) == Outcome(0)
+    for said in ((), (b'\3{"status":',), (b"\3null",)):
+        with pytest.raises(ConnectionResetError):
+            list(Channels(Broken(*said)).frames())  # type: ignore[arg-type]
 
 
 def test_what_a_server_says_is_said_to_whom_it_concerns() -> None:
