@@ -107,8 +107,8 @@ class Lab(Ground):
 
 
 def _folders() -> set[str]:
-    """In this machine's memory, whose kernels' they may be."""
-    return {str(path) for folder in FOLDERS for path in Path(folder).glob("s[0-9]-*")}
+    """In this machine's memory, whose kernels' they may be: other tests' have no such hash in their names."""
+    return {str(path) for folder in FOLDERS for path in Path(folder).glob("s[0-9]-*-????????-g*")}
 
 
 def _node(cable: Cable) -> dict[str, Any]:

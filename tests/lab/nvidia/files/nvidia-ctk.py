@@ -3,6 +3,7 @@
 GPUs and MIG instances that nvidia-smi knows."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -40,7 +41,10 @@ def generate():
     text += f"containerEdits:\n  mounts:\n    - hostPath: {library}\n      containerPath: {library}\n"
     target = Path(options["output"])
     target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_text(text)
+    # Whole at once: a unit that refreshes it may be at it beside a role.
+    draft = target.with_name(f".{target.name}-{os.getpid()}")
+    draft.write_text(text)
+    draft.replace(target)
 
 
 def configure():
