@@ -8,6 +8,7 @@ shared with the machine. Who it runs as: `sandbox_init`, `user_switch`.
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import stat
@@ -21,6 +22,7 @@ from typing import TYPE_CHECKING
 from providers import masked_paths
 from providers.process.sandbox import etc, runtime_files, seccomp
 from providers.process.sandbox.mounts import GIVEN, HOME, path_inside
+from schemas.problems.errors.provider import ProviderUnavailable
 
 if TYPE_CHECKING:
     from providers.base import KernelSpec, Mount
@@ -37,6 +39,9 @@ _MIG = "/dev/nvidia-caps"
 """The driver's folder of nodes that open MIG devices."""
 NOBODY = 65534
 """A user who may do nothing that others may not."""
+TRIAL_SECONDS = 120.0
+_PASSING = (errno.EAGAIN, errno.ENOMEM, errno.EMFILE, errno.ENFILE)
+"""What a machine can be short of for a moment."""
 NAMESPACES = (
     "--unshare-user",
     "--unshare-pid",
@@ -50,30 +55,50 @@ NAMESPACES = (
 @cache
 def sandbox_problem() -> str:
     """Why there can be no sandbox on this machine; empty when there can. Root tries as another user, which is
-    what sessions are."""
+    what sessions are. Raises ProviderUnavailable where a machine that is short of something just now cannot
+    tell: no session runs without walls for that."""
     program = shutil.which("bwrap")
     if program is None:
         return "bubblewrap (bwrap) is not installed"
-    master = os.geteuid() == 0
     try:
-        trial = subprocess.run(
-            [program, *NAMESPACES, *_system_arguments(), "--clearenv", "--", "/bin/true"],
-            capture_output=True,
-            timeout=30,
-            check=False,
-            stdin=subprocess.DEVNULL,
-            cwd="/",
-            user=NOBODY if master else None,
-            group=NOBODY if master else None,
-            extra_groups=[] if master else None,
-        )
-    except (OSError, subprocess.SubprocessError) as error:
+        trial = _try_sandbox(program)
+    except subprocess.TimeoutExpired:
+        raise _not_known(f"it has not started within {TRIAL_SECONDS:g} s") from None
+    except OSError as error:
+        if error.errno in _PASSING:
+            raise _not_known(str(error)) from error
         return f"bubblewrap does not start: {error}"
     said = trial.stderr.decode(errors="replace").strip().splitlines()
     if trial.returncode == 0:
         return ""
     why = said[-1] if said else f"exit code {trial.returncode}"
+    if why.endswith(tuple(map(os.strerror, _PASSING))):
+        raise _not_known(why)
     return f"bubblewrap does not work here for a user other than root: {why}{_remedy(why)}"
+
+
+def _try_sandbox(program: str) -> subprocess.CompletedProcess[bytes]:
+    master = os.geteuid() == 0
+    return subprocess.run(
+        [program, *NAMESPACES, *_system_arguments(), "--clearenv", "--", "/bin/true"],
+        capture_output=True,
+        timeout=TRIAL_SECONDS,
+        check=False,
+        stdin=subprocess.DEVNULL,
+        cwd="/",
+        env={**os.environ, "LC_ALL": "C"},
+        user=NOBODY if master else None,
+        group=NOBODY if master else None,
+        extra_groups=[] if master else None,
+    )
+
+
+def _not_known(why: str) -> ProviderUnavailable:
+    return ProviderUnavailable(
+        provider="process",
+        why=f"whether bubblewrap works here is not known: {why}",
+        hint="try again when the machine has less to do",
+    )
 
 
 def sandbox_cautions() -> tuple[str, ...]:
