@@ -18,6 +18,7 @@ import typer
 
 from bai.cli.documents.commit import CommitOptions, commit_submission
 from bai.cli.reading import remote_cluster
+from bai.cli.run.exit_code import await_exit_code
 from bai.cli.run.session_request import RunRequest
 from bai.settings import LOCAL_CONTEXT, Settings
 from providers.machines.signals import signal_handlers
@@ -265,24 +266,19 @@ def _attach_or_follow(workspace: Workspace, session: Existing) -> int:
             for chunk in workspace.provider.logs(main.id, follow=True):
                 sys.stdout.buffer.write(chunk)
                 sys.stdout.buffer.flush()
-            return _exit_code(workspace, session.id)
+            return await_exit_code(session.id, lambda: _exit_code(workspace, session.id), SHORTEST_POLL)
         print_attach_hint(session.recorded.document, "main1")
         return require_attach(workspace.provider, workspace.cluster).attach(main.id, stdin=standard_input())
     except KeyboardInterrupt:
         return 0
 
 
-def _exit_code(workspace: Workspace, identity: str) -> int:
+def _exit_code(workspace: Workspace, identity: str) -> int | None:
     """The exit code of the main container, once it is known."""
     from bai.cli.sessions.find import observe_sessions
 
-    end = time.monotonic() + 30
-    while time.monotonic() < end:
-        found = observe_sessions(workspace).existing.get(identity)
-        if found is not None and "main1" in found.exit_codes:
-            return found.exit_codes["main1"]
-        time.sleep(SHORTEST_POLL)
-    return 1
+    found = observe_sessions(workspace).existing.get(identity)
+    return None if found is None else found.exit_codes.get("main1")
 
 
 def _take_out_of_git(

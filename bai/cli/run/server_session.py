@@ -9,6 +9,7 @@ from typing import Any
 
 import typer
 
+from bai.cli.run.exit_code import await_exit_code
 from bai.cli.sessions.remote_logs import MOST_LINES
 from bai.remote.cluster import RemoteCluster
 from bai.render.humanize import clean, join_limited
@@ -19,8 +20,6 @@ from schemas.values.resource_ref import ref_of
 
 POLL = 1.0
 """Seconds between two questions."""
-EXIT_CODE_PATIENCE = 120.0
-"""Seconds in which a pass has seen how it ended, after its output did."""
 
 
 def follow_on_server(remote: RemoteCluster, identity: str, patience: float, *, batch: bool) -> int:
@@ -38,7 +37,7 @@ def follow_on_server(remote: RemoteCluster, identity: str, patience: float, *, b
             sys.stdout.buffer.flush()
     except KeyboardInterrupt:
         return 0
-    return _exit_code(remote, identity)
+    return await_exit_code(identity, lambda: _exit_code(remote, identity), POLL)
 
 
 def _wait_until_running(remote: RemoteCluster, identity: str, patience: float) -> Mapping[str, Any]:
@@ -73,11 +72,6 @@ def _waiting_reason(found: Mapping[str, Any]) -> str:
     return clean(f"{found['phase']}: {waits[0]}".rstrip(": "))
 
 
-def _exit_code(remote: RemoteCluster, identity: str) -> int:
-    end = time.monotonic() + EXIT_CODE_PATIENCE
-    while time.monotonic() < end:
-        code = _ask(remote, identity).get("exitCodes", {}).get("main1")
-        if isinstance(code, int):
-            return code
-        time.sleep(POLL)
-    return 1
+def _exit_code(remote: RemoteCluster, identity: str) -> int | None:
+    code = _ask(remote, identity).get("exitCodes", {}).get("main1")
+    return code if isinstance(code, int) else None
