@@ -108,7 +108,7 @@ class Remote:
     def has_commit(self, commit: str) -> bool:
         return self._git("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
 
-    def keep_ref(self, commit: str, name: str = "good") -> None:
+    def keep_ref(self, commit: str, name: str) -> None:
         """So that it stays, whatever becomes of the branches, until another one is kept by this name."""
         self._git("update-ref", f"{_REF_NAMESPACE}/{name}", commit)
 

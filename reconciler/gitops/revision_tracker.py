@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -75,7 +76,7 @@ class RevisionTracker:
     def accept(self, commit: str) -> None:
         """It was read and found to be usable: what follows must rest on it."""
         if self._accepted != commit and self._memory.meta(self._key) != commit:
-            self.remote.keep_ref(commit)
+            self.remote.keep_ref(commit, _ref_name(self._key))
             self._memory.set_meta(self._key, commit)
         self._accepted = commit
 
@@ -91,7 +92,7 @@ class RevisionTracker:
                 why = f"{base[:12]}, the last that was trusted, is not there any more: push it again"
                 raise NotTrusted(revision=commit[:12], why=why)
             self._gate.check(self.remote.folder, commit, base)
-            self.remote.keep_ref(commit, "trusted")
+            self.remote.keep_ref(commit, _ref_name(self._passed_key))
             self._memory.set_meta(self._passed_key, commit)
         self._passed = commit
 
@@ -121,3 +122,8 @@ class RevisionTracker:
             hint = f"`bai rollback {newest[:12]}` accepts it, `bai resume` then follows it again"
             raise HistoryRewritten(remote=redact_url(self.remote.url), revision=self.ref, hint=hint)
         return newest
+
+
+def _ref_name(key: str) -> str:
+    """Of what is remembered under this key: one copy of a remote serves many clusters and branches."""
+    return f"{key.partition('/')[0]}-{hashlib.sha256(key.encode()).hexdigest()[:16]}"

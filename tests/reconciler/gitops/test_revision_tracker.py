@@ -34,8 +34,8 @@ class Lab:
         self.remote = Remote(str(self.pair.bare), folder / "state" / "copy")
         self.kept = Memory()
 
-    def follow(self, ref: str = "main", subpath: str = "") -> RevisionTracker:
-        return RevisionTracker(TrackedRef(self.remote, ref, subpath), self.kept, "here")
+    def follow(self, ref: str = "main", subpath: str = "", cluster: str = "here") -> RevisionTracker:
+        return RevisionTracker(TrackedRef(self.remote, ref, subpath), self.kept, cluster)
 
 
 @pytest.fixture
@@ -290,3 +290,19 @@ def test_passwords_are_not_shown(tmp_path: Path) -> None:
     with pytest.raises(RemoteUnreachable) as caught:
         Remote("http://ada:secret@127.0.0.1:1/x.git", tmp_path / "copy", login).fetch("main", timeout=20)
     assert "secret" not in f"{caught.value} {caught.value.hint}"
+
+
+def test_each_cluster_has_its_good_commit_when_the_copy_is_made_anew(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = lab.follow(cluster="here"), lab.follow(cluster="there")
+    lab.pair.commit({"b.yaml": "b"})
+    lab.pair.push()
+    old = taken(here)
+    git(lab.pair.work, "reset", "--quiet", "--hard", "HEAD~1")
+    lab.pair.commit({"c.yaml": "c"})
+    lab.pair.push("--force")
+    new = taken(there)
+    monkeypatch.setattr(Remote, "_is_intact", lambda *_, **__: False)
+    assert lab.remote.repair()
+    assert (here.last_good_commit, there.last_good_commit) == (old, new)
