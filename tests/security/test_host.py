@@ -7,6 +7,7 @@ import math
 import os
 import re
 import sqlite3
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -26,6 +27,7 @@ from reconciler.store.store import Store
 from reconciler.values.records import Balance
 from schemas.problems.errors.store import StoreUnavailable
 from tests.bai.conftest import Repo, Said, new_repo, tidy
+from tests.harness.clean_forks import FORKS
 from tests.providers.process.test_full_disk import Disk, mounted
 from tests.reconciler.lab import Lab, session
 
@@ -333,15 +335,19 @@ def test_a_store_of_somebody_else_is_set_aside(tmp_path: Path) -> None:
     said = []
     for mode in (0o600, 0o444):
         os.chmod(store, mode)
-        child = os.fork()
-        if child == 0:
-            os.setgroups([])
-            os.setgid(65534)
-            os.setuid(65534)
-            os._exit(7 if unusable_reason(store) and quarantine_files(store).exists() else 1)
-        said.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        child = FORKS.Process(target=_set_aside_as_nobody, args=(store,))
+        child.start()
+        child.join()
+        said.append(child.exitcode)
         Store.open(store).close()
     assert said == [7, 7] and len(list(tmp_path.glob("store.db.set-aside-*"))) >= 2
+
+
+def _set_aside_as_nobody(store: Path) -> None:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+    sys.exit(7 if unusable_reason(store) and quarantine_files(store).exists() else 1)
 
 
 def test_a_store_that_is_only_busy_is_not_set_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
