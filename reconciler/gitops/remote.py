@@ -24,6 +24,8 @@ from schemas.problems.errors.git_remote import NoSuchRevision, RemoteUnreachable
 
 MAX_LOOSE_OBJECTS = 4000
 """Objects in files of their own, more or less, from which on they are packed together."""
+MAX_PACKS = 50
+"""The same for packs: a fetch makes one of what it brings."""
 _BRANCH_NAME = re.compile(r"[^-~^:?*\[\\\s@][^~^:?*\[\\\s]*")
 """What may be the name of a branch: no expression of git's."""
 _REF_NAMESPACE = "refs/bai"
@@ -112,10 +114,11 @@ class Remote:
         """So that it stays, whatever becomes of the branches, until another one is kept by this name."""
         self._git("update-ref", f"{_REF_NAMESPACE}/{name}", commit)
 
-    def pack_objects(self, *, most: int = MAX_LOOSE_OBJECTS) -> None:
+    def pack_objects(self, *, loose: int = MAX_LOOSE_OBJECTS, packs: int = MAX_PACKS) -> None:
         """Pack what came in many small pieces. Nothing is forgotten: somebody may go back to it."""
-        settings = ("-c", f"gc.auto={most}", "-c", "gc.autoDetach=false", "-c", "gc.pruneExpire=never")
-        self._git(*settings, "gc", "--auto", "--quiet")
+        limits = ("-c", f"gc.auto={loose}", "-c", f"gc.autoPackLimit={packs}")
+        settings = ("-c", "gc.autoDetach=false", "-c", "gc.pruneExpire=never")
+        self._git(*limits, *settings, "gc", "--auto", "--quiet")
 
     # The copy
 

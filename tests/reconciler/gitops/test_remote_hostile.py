@@ -255,7 +255,7 @@ def test_a_server_that_hangs_in_the_middle_leaves_the_copy_whole(lab: Lab, tmp_p
 
 
 def test_many_pushes_do_not_make_the_copy_grow_without_bounds(lab: Lab) -> None:
-    """Loose objects are packed now and then, and nothing that was ever fetched is lost."""
+    """Packs and loose objects become one pack now and then, and nothing that was ever fetched is lost."""
     follow = lab.follow()
     first = taken(follow)
     for number in range(3):
@@ -263,10 +263,15 @@ def test_many_pushes_do_not_make_the_copy_grow_without_bounds(lab: Lab) -> None:
         lab.pair.commit({f"f{each}.yaml": f"{number} {each}" for each in range(60)})
         lab.pair.push()
         last = taken(follow)
-    lab.remote.pack_objects(most=16)
-    loose = [path for path in (lab.remote.folder / "objects").glob("??/*")]
-    assert len(loose) < 60
+    assert len(_pieces(lab.remote)) > 2
+    lab.remote.pack_objects(loose=16, packs=2)
+    assert len(_pieces(lab.remote)) == 1
     assert lab.remote.has_commit(first) and lab.remote.has_commit(last)
+
+
+def _pieces(remote: Remote) -> list[Path]:
+    objects = remote.folder / "objects"
+    return [*objects.glob("??/*"), *objects.glob("pack/*.pack")]
 
 
 def test_what_a_forced_push_threw_away_survives_tidying(lab: Lab) -> None:
@@ -278,7 +283,7 @@ def test_what_a_forced_push_threw_away_survives_tidying(lab: Lab) -> None:
     lab.pair.commit({f"f{each}.yaml": str(each) for each in range(60)})
     lab.pair.push("--force")
     follow.select_commit()
-    lab.remote.pack_objects(most=1)
+    lab.remote.pack_objects(loose=1, packs=1)
     assert lab.remote.has_commit(thrown)
 
 
