@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -63,21 +66,28 @@ def test_nobody_ends_by_himself_for_being_killed(tmp_path: Path, monkeypatch: py
     ]
     for group in groups:
         Path(group["path"]).mkdir()
-    (tmp_path / "pids/cgroup.procs").write_text("4321\n77\n4322\n")
     (tmp_path / "unified/cgroup.procs").touch()
 
     def write(path: str, text: str) -> None:
         done.append(f"{Path(path).relative_to(tmp_path)} {text}")
 
-    def send(pid: int, number: int) -> None:
-        done.append(pid)
-        if pid == 4322:
-            (tmp_path / "pids/cgroup.procs").write_text("")
+    with contextlib.ExitStack() as stack:
+        processes = [stack.enter_context(subprocess.Popen(["sleep", "1000"])) for _ in range(3)]
+        for process in processes:
+            stack.callback(process.kill)
+        first, second, last = pids = sorted(process.pid for process in processes)
+        (tmp_path / "pids/cgroup.procs").write_text(f"{second}\n{first}\n{last}\n")
 
-    monkeypatch.setattr(cgroup, "write", write)
-    monkeypatch.setattr(os, "kill", send)
-    assert cgroup.kill(groups)
-    assert done == ["unified/cgroup.kill 1", 77, 4321, 4322, "pids/pids.max 0"]
+        def send(handle: int, number: int) -> None:
+            lines = Path(f"/proc/self/fdinfo/{handle}").read_text().splitlines()
+            done.append(int(dict(line.split(":\t") for line in lines)["Pid"]))
+            if done[-1] == last:
+                (tmp_path / "pids/cgroup.procs").write_text("")
+
+        monkeypatch.setattr(cgroup, "write", write)
+        monkeypatch.setattr(signal, "pidfd_send_signal", send)
+        assert cgroup.kill(groups)
+    assert done == ["unified/cgroup.kill 1", *pids, "pids/pids.max 0"]
 
 
 def test_without_groups_each_process_is_limited(make: Callable[..., ProcessProvider]) -> None:
