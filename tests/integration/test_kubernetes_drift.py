@@ -155,8 +155,7 @@ def test_an_older_state_of_etcd_is_brought_to_what_is_wanted(site: Site, tmp_pat
     devices = site.given()
 
     site.said.clear()
-    site.lab.control_plane.restore(tmp_path / "etcd")
-    site.lab.restart_kubelets()
+    site.lab.restore(tmp_path / "etcd")
     assert {"kept", "ended", "batch"} <= {name.partition("-")[0] for name in site.pods()}
     site.settled("kept", "made")
     assert site.running()["kept"] == before["kept"], "it was not touched"

@@ -27,7 +27,7 @@ from tests.lab.kubernetes import cpus, gpus, simulated
 from tests.lab.kubernetes.api import CORE, RBAC, RESOURCE, Api, kubeconfig
 from tests.lab.kubernetes.build import binaries
 from tests.lab.kubernetes.control_plane import ControlPlane
-from tests.lab.kubernetes.daemon import Daemon
+from tests.lab.kubernetes.daemon import Daemon, NotUp
 from tests.lab.kubernetes.node import Node, NodeOptions
 from tests.lab.relay import Relay
 from tests.lab.spaces import Spaces
@@ -91,7 +91,12 @@ class Kubernetes:
             for node in nodes:  # A machine ends with the thread that starts it.
                 node.link(up=True)
                 node.start()
-            list(pool.map(Node.wait, nodes))
+            try:
+                list(pool.map(Node.wait, nodes))
+            except NotUp:  # Whoever asks next does not wait for what will not come.
+                for node in nodes:
+                    node.kill()
+                raise
         return nodes
 
     def kwok(self, count: int, gpus_each: int = 8, *, cores: bool = False) -> list[str]:
@@ -122,11 +127,21 @@ class Kubernetes:
             yield f"{plane.address}:{port}"
 
     def restart_kubelets(self) -> None:
-        """As administrators do after a restore of etcd: a kubelet goes on from a newer state otherwise, and
-        hears of nothing until the server is past it."""
         for node in self.nodes.values():
-            node.kubelet.kill()
-            node.start_daemon(node.kubelet)
+            node.restart(node.kubelet)
+
+    def restore(self, folder: Path) -> None:
+        """etcd as it was when `control_plane.snapshot` wrote this. As administrators do, whatever watches the
+        API server begins anew, too: it goes on from a newer state otherwise, and hears of nothing until the
+        server is past it. A driver would not publish again what a kubelet that restarts takes away."""
+        self.control_plane.restore(folder)
+        for node in self.nodes.values():
+            for daemon in node.daemons:
+                if daemon is not node.containerd:
+                    node.restart(daemon)
+        if self._kwok is not None:
+            self._kwok.kill()
+            self._kwok.start()
 
     def mend(self) -> None:
         """A control plane as it was when it was new, whatever a test has done to it."""

@@ -163,7 +163,10 @@ class Node:
         self.machine.wait((self.folder / "up").exists)
         for daemon in self.daemons:
             self.start_daemon(daemon)
-        self.kubelet.wait(self.ready)
+        try:
+            self.kubelet.wait(self.ready)
+        except NotUp as error:
+            raise NotUp(f"{error}\n{self._seen()}") from None
 
     def start_daemon(self, daemon: Daemon) -> None:
         """One of its programs, on the node; for containerd, until it answers and has the lab's images."""
@@ -192,16 +195,28 @@ class Node:
 
     def ready(self) -> bool:
         """Whether the API server has heard so since it was switched on, and of all its devices."""
-        api = self.control_plane.api
-        found = api.find(f"{CORE}/nodes/{self.name}")
-        if found is None or found["status"].get("nodeInfo", {}).get("bootID") != self.boot:
+        status = self._status()
+        if status.get("nodeInfo", {}).get("bootID") != self.boot:
             return False
-        states = {each["type"]: each["status"] for each in found["status"].get("conditions", [])}
-        if states.get("Ready") != "True":
-            return False
-        slices = api.get(f"{RESOURCE}/resourceslices?fieldSelector=spec.nodeName={self.name}")["items"]
-        published = sum(len(each["spec"].get("devices", ())) for each in slices)
-        return published >= len(self._gpus) + len(self._cpus)
+        states = {each["type"]: each["status"] for each in status.get("conditions", [])}
+        return states.get("Ready") == "True" and self._published() >= len(self._gpus) + len(self._cpus)
+
+    def _status(self) -> dict[str, Any]:
+        found = self.control_plane.api.find(f"{CORE}/nodes/{self.name}")
+        return {} if found is None else found["status"]
+
+    def _published(self) -> int:
+        """How many devices the API server knows of."""
+        path = f"{RESOURCE}/resourceslices?fieldSelector=spec.nodeName={self.name}"
+        slices = self.control_plane.api.get(path)["items"]
+        return sum(len(each["spec"].get("devices", ())) for each in slices)
+
+    def _seen(self) -> str:
+        """What `ready` looks at, and the last words of its drivers."""
+        status = self._status()
+        lines = [f"booted as {self.boot}, {self._published()} devices published"]
+        lines += [json.dumps(status.get(name)) for name in ("conditions", "nodeInfo")]
+        return "\n".join([*lines, *(each.tail() for each in self.daemons if each is not self.kubelet)])
 
     def run(self, argv: Sequence[str], *, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """A command on the node, in all of its namespaces."""

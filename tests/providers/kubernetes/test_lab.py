@@ -236,7 +236,7 @@ def test_the_api_server_goes_and_comes_back_and_etcd_is_restored(
     kubernetes: Kubernetes, kube_namespace: str, tmp_path: Path
 ) -> None:
     plane, path = kubernetes.control_plane, f"{CORE}/namespaces/{kube_namespace}/configmaps"
-    kubernetes.node("n1")
+    node = kubernetes.node("n1")
     kubernetes.api.create(path, {"metadata": {"name": "before"}})
     plane.snapshot(tmp_path / "etcd")
     kubernetes.api.create(path, {"metadata": {"name": "after"}})
@@ -244,11 +244,11 @@ def test_the_api_server_goes_and_comes_back_and_etcd_is_restored(
     assert not kubernetes.api.ready()
     plane.start_api_server()
     assert kubernetes.api.get(f"{path}/after")
-    plane.restore(tmp_path / "etcd")
+    kubernetes.restore(tmp_path / "etcd")
     assert kubernetes.api.get(f"{path}/before")
     assert kubernetes.api.find(f"{path}/after") is None
-    kubernetes.restart_kubelets()
     kubernetes.pod(kube_namespace, a_pod("then", "n1", "exec sleep 1000"))
+    until(node.ready, "its driver hears that the kubelet has taken its devices away")
 
 
 def test_simulated_nodes_become_ready_and_have_gpus(kubernetes: Kubernetes, kube_namespace: str) -> None:
