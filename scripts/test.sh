@@ -25,7 +25,12 @@ case ${1:-} in
     ;;
 esac
 logs=$(mktemp -d)
-trap 'rm -rf "$logs"' EXIT
+builder=
+ended() {
+    [ -z "$builder" ] || kill -- "-$builder" 2>/dev/null
+    rm -rf "$logs"
+}
+trap ended EXIT
 failed=() passed=() absent=() packages=()
 export NO_COLOR=1 NO_MKDOCS_2_WARNING=1 DISABLE_MKDOCS_2_WARNING=true
 unset PYTHONDONTWRITEBYTECODE # each `bai` would compile all of it anew, which is half of what it takes
@@ -156,7 +161,8 @@ install_wanted
 
 # A machine that has not built it yet computes for ten minutes and more: tests that need it wait for it then.
 if [ $# = 0 ] && [ "$(id -u)" = 0 ]; then
-    $bin/python -m tests.lab.kubernetes.build >"$logs/kubernetes" 2>&1 &
+    setsid $bin/python -m tests.lab.kubernetes.build </dev/null >"$logs/kubernetes" 2>&1 &
+    builder=$!
     disown
 fi
 

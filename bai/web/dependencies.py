@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from fastapi import Depends, HTTPException, Path, Request
 
-from bai.web.auth.roles import Principal
+from bai.web.auth.roles import Principal, Viewer
 from bai.web.cluster_loops import ClusterLoops, ServedCluster
 from bai.web.project_view import ProjectView, project_view_of
 from bai.web.response_models import Refusal
@@ -50,9 +50,10 @@ async def loops_of(request: Request) -> ClusterLoops:
 async def served_cluster(
     request: Request,
     loops: Annotated[ClusterLoops, Depends(loops_of)],
+    _user: Viewer,
     cluster: Annotated[str, Path(max_length=100, description="Its name.")],
 ) -> ServedCluster:
-    """Answers 404 for a cluster that this server does not look after."""
+    """Answers 404 for a cluster that this server does not look after; strangers do not hear whether it does."""
     if cluster not in loops.clusters:
         raise HTTPException(404, f"this server does not look after a cluster {cluster!r}")
     found = loops.clusters[cluster]

@@ -130,6 +130,22 @@ def test_nobody_gets_in_without_being_known(lab: Lab, token: str) -> None:
         assert lab.status(path, "") == 200
 
 
+@pytest.mark.parametrize("token", ["", "unknown"])
+def test_strangers_do_not_hear_which_clusters_there_are(lab: Lab, token: str) -> None:
+    asked = 0
+    for path, methods in lab.app.openapi()["paths"].items():
+        for method in methods if "{cluster}" in path else ():
+            asked += 1
+            here, there = (path.replace("{cluster}", name) for name in ("here", "there"))
+            answers = [
+                lab.client.request(method, each, headers=bearer(token) if token else {})
+                for each in (here, there)
+            ]
+            assert [each.status_code for each in answers] == [401, 401], (method, path)
+            assert answers[0].text == answers[1].text and answers[0].headers == answers[1].headers
+    assert asked > 20
+
+
 def test_every_answer_has_the_headers(lab: Lab) -> None:
     for path in ("/healthz", HERE, "/nothing", "/api/v1/clusters/none"):
         answer = lab.client.get(path)
