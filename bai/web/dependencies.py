@@ -53,7 +53,7 @@ async def served_cluster(
     _user: Viewer,
     cluster: Annotated[str, Path(max_length=100, description="Its name.")],
 ) -> ServedCluster:
-    """Answers 404 for a cluster that this server does not look after; strangers do not hear whether it does."""
+    """Answers 404 for a cluster that this server does not look after, and strangers nothing of it."""
     if cluster not in loops.clusters:
         raise HTTPException(404, f"this server does not look after a cluster {cluster!r}")
     found = loops.clusters[cluster]
