@@ -99,6 +99,30 @@ class CopiesFiles(Protocol):
         ...
 
 
+class LogStream(Iterator[bytes]):
+    """A kernel's output, as `logs` gives it to who follows. `abort`, in whatever thread, ends it for the one
+    who waits for the next piece; `wake` is what that takes."""
+
+    def __init__(self, pieces: Iterator[bytes], wake: Callable[[], None]) -> None:
+        self._pieces = pieces
+        self._wake = wake
+        self._aborted = False
+
+    def __next__(self) -> bytes:
+        if self._aborted:
+            raise StopIteration
+        try:
+            return next(self._pieces)
+        except Exception:
+            if self._aborted:
+                raise StopIteration from None
+            raise
+
+    def abort(self) -> None:
+        self._aborted = True
+        self._wake()
+
+
 @runtime_checkable
 class RecallsLogs(Protocol):
     def logs_since(self, kernel_id: str, since: datetime, *, follow: bool = False) -> Iterator[bytes]:

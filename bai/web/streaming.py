@@ -13,6 +13,8 @@ import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterator
 
+from providers.abilities import LogStream
+
 MOST_FOLLOWERS = 64
 """Followers in all."""
 MOST_PER_USER = 8
@@ -32,7 +34,8 @@ class TooManyFollowers(Exception):
 
 
 class Followers:
-    """Threads that read for connections. One whose connection is gone ends with the next piece."""
+    """Threads that read for connections. One whose connection is gone ends at once where `output` is a
+    `LogStream`, else with the next piece."""
 
     def __init__(self, most: int = MOST_FOLLOWERS, most_each: int = MOST_PER_USER) -> None:
         self._most, self._most_each = most, most_each
@@ -91,3 +94,5 @@ class Followers:
         finally:
             gone.set()
             room.release()
+            if isinstance(output, LogStream):
+                output.abort()

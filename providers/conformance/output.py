@@ -10,7 +10,7 @@ from typing import cast
 
 import pytest
 
-from providers.abilities import RecallsLogs
+from providers.abilities import LogStream, RecallsLogs
 from providers.base import Provider
 from providers.conformance.harness import ProviderHarness
 from providers.conformance.kernels import (
@@ -71,6 +71,21 @@ class Output:
             started.let_go("gate")
             assert heard.ended() == b"ready\nafter\n"
         assert started.ended("gate").exit_code == 0
+
+    def test_who_waits_for_output_can_be_freed(
+        self, harness: ProviderHarness, provider: Provider, started: StartedKernels
+    ) -> None:
+        """Otherwise somebody who leaves keeps a thread and a connection until a quiet kernel says a word."""
+        require_programs(harness)
+        spec = started.ready("busy")
+        with closing(harness.open()) as other:
+            stream = other.logs(spec.id, follow=True)
+            assert isinstance(stream, LogStream)
+            heard = _Follower(stream)
+            until(lambda: heard.text == b"ready\n", lambda: f"what was written before: {heard.text!r}")
+            stream.abort()
+            assert heard.ended() == b"ready\n"
+            assert b"".join(other.logs(spec.id)) == b"ready\n"
 
     def test_commands_and_variables_reach_a_program_as_they_are(
         self, harness: ProviderHarness, provider: Provider, started: StartedKernels

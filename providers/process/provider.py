@@ -19,7 +19,7 @@ from providers.base import Capabilities, Fence, KernelSpec, Observation, Observe
 from providers.process import launch
 from providers.process.gpu_share import GpuSharing
 from providers.process.host_capabilities import HostCapabilities, examine_host
-from providers.process.interaction.interaction import Interaction
+from providers.process.interaction.interaction import Interaction, log_stream
 from providers.process.linux import cgroup, cgroup_mounts, files, procfs
 from providers.process.os_errors import translate_errors
 from providers.process.sandbox.bubblewrap import sandbox_cautions, sandbox_problem
@@ -370,7 +370,7 @@ class ProcessProvider(Interaction):
     def logs(self, kernel_id: str, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
         record = self._read_record(kernel_id)
         folder = str(record.folder / "logs")
-        return logfile.output(folder, lambda: record.alive, follow=follow, tail=tail)
+        return log_stream(record, lambda alive: logfile.output(folder, alive, follow=follow, tail=tail))
 
     @translate_errors
     def execute(

@@ -6,6 +6,7 @@ import http.client
 from collections.abc import Iterator
 from datetime import datetime
 
+from providers.abilities import LogStream
 from providers.docker.engine.engine import Engine
 from providers.docker.engine.errors import engine_errors
 from providers.docker.engine.http import quote_segment
@@ -16,7 +17,7 @@ FRAME_HEAD = 8
 
 def read_logs(
     engine: Engine, kernel: str, *, follow: bool, tail: int | None = None, since: datetime | None = None
-) -> Iterator[bytes]:
+) -> LogStream:
     """Standard output and error in the order written. Raises KernelNotFound at once."""
     query = {"stdout": True, "stderr": True, "follow": follow, "tail": "all" if tail is None else str(tail)}
     if since is not None:
@@ -24,7 +25,8 @@ def read_logs(
     with engine_errors(engine.node, kernel):
         terminal = bool(engine.inspect(kernel)["Config"]["Tty"])
         pieces = engine.stream("GET", f"/containers/{quote_segment(kernel)}/logs", query=query)
-    return _read_translated(engine, pieces if terminal else demultiplex(pieces))
+    read = _read_translated(engine, pieces if terminal else demultiplex(pieces))
+    return LogStream(read, pieces.close)
 
 
 def _read_translated(engine: Engine, pieces: Iterator[bytes]) -> Iterator[bytes]:

@@ -4,14 +4,17 @@ the present one."""
 from __future__ import annotations
 
 import contextlib
+import threading
 import time
 from collections.abc import Iterator
 from datetime import datetime
 from typing import Any
 
 from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_fixed
+from urllib3 import BaseHTTPResponse
 from urllib3.exceptions import HTTPError, ReadTimeoutError
 
+from providers.abilities import LogStream
 from providers.kubernetes.api.client import ApiClient
 from providers.kubernetes.api.errors import ApiRefusal, api_errors
 from providers.kubernetes.interaction.container_state import ContainerState, read_state
@@ -37,13 +40,14 @@ def read_logs(
     follow: bool = False,
     tail: int | None = None,
     since: datetime | None = None,
-) -> Iterator[bytes]:
+) -> LogStream:
     """Standard output and error in the order written. Who follows goes on with the next run of a container
     that is begun anew, until it has ended for good or is gone. Raises KernelNotFound at once.
     """
     with api_errors(pod.name):
         state = read_state(client, pod)
-    return _LogReader(client, pod, LogCursor(since), tail).read(state, follow=follow)
+    reader = _LogReader(client, pod, LogCursor(since), tail)
+    return LogStream(reader.read(state, follow=follow), reader.abort)
 
 
 class _LogReader:
@@ -55,13 +59,39 @@ class _LogReader:
         """Last lines of the first answer; None: all."""
         self._restarts = 0
         """As many runs are read to their end, or lost."""
+        self._lock = threading.Lock()
+        self._open: BaseHTTPResponse | None = None
+        self._aborted = False
+
+    def abort(self) -> None:
+        """Ends the answer that is waited for, and every later one: whoever reads gets an OSError."""
+        with self._lock:
+            self._aborted = True
+            if self._open is not None:
+                with contextlib.suppress(ValueError, RuntimeError, OSError):  # It has ended.
+                    self._open.shutdown()
+
+    @contextlib.contextmanager
+    def _stream(self, path: str, query: dict[str, Any], silence: float) -> Iterator[BaseHTTPResponse]:
+        """An answer that `abort` ends. Raises ApiRefusal, OSError."""
+        response = self._client.stream(path, query, silence=silence)
+        try:
+            with self._lock:
+                if self._aborted:
+                    raise OSError("nobody follows any more")
+                self._open = response
+            yield response
+        finally:
+            with self._lock:
+                self._open = None
+                response.close()
 
     def read(self, state: ContainerState, *, follow: bool) -> Iterator[bytes]:
         if not follow:
             with api_errors(self._pod.name):
                 yield from self._read_state(state, follow=False)
             return
-        while True:
+        while not self._aborted:
             try:
                 with api_errors(self._pod.name):
                     yield from self._read_state(state, follow=state.running)
@@ -120,22 +150,18 @@ class _LogReader:
         since = {"sinceTime": cursor.since} if cursor.since else {}
         query = {"container": self._pod.container, "timestamps": "true", **since, **asked}
         try:
-            response = self._client.stream(f"{self._pod.path}/log", query, silence=SILENCE)
+            with self._stream(f"{self._pod.path}/log", query, SILENCE) as response:
+                for data in response.stream(CHUNK):
+                    if new := lines.feed(data):
+                        yield new
         except ApiRefusal as refusal:
-            if refusal.status == _NOTHING_KEPT:
-                return
-            raise
-        try:
-            for data in response.stream(CHUNK):
-                if new := lines.feed(data):
-                    yield new
+            if refusal.status != _NOTHING_KEPT:
+                raise
         except ReadTimeoutError as error:
             if "follow" not in asked:
                 raise OSError(str(error)) from error
         except HTTPError as error:
             raise OSError(str(error)) from error
-        finally:
-            response.close()
 
     def _await_change(self, state: ContainerState, seconds: float) -> None:
         """Wait until something happens to the pod, at most so long: who follows looks again in any case."""
@@ -144,14 +170,12 @@ class _LogReader:
             "fieldSelector": f"metadata.name={self._pod.name}",
             "resourceVersion": state.version,
         }
-        response = self._client.stream(namespaced("pods", self._pod.namespace), query, silence=seconds)
         try:
-            told = next(response.stream(CHUNK), b"")
+            with self._stream(namespaced("pods", self._pod.namespace), query, seconds) as response:
+                told = next(response.stream(CHUNK), b"")
         except ReadTimeoutError:
             return
         except HTTPError as error:
             raise OSError(str(error)) from error
-        finally:
-            response.close()
         if b'"ERROR"' in told[:40]:  # Its version is too old to be watched from.
             time.sleep(PAUSE)

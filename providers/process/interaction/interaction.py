@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import IO, TYPE_CHECKING
 
+from providers.abilities import LogStream
 from providers.process import gpu_usage, usage
 from providers.process.events import watch_events
 from providers.process.interaction import copy
@@ -24,6 +26,12 @@ if TYPE_CHECKING:
 PATIENCE = 10.0
 """Seconds that a connection to a port may take."""
 LOOPBACK = ("127.0.0.1", "::1")
+
+
+def log_stream(record: KernelRecord, read: Callable[[Callable[[], bool]], Iterator[bytes]]) -> LogStream:
+    """What `read` gives while the kernel runs; `read` is given whether that is so and nobody aborted."""
+    aborted = threading.Event()
+    return LogStream(read(lambda: record.alive and not aborted.is_set()), aborted.set)
 
 
 class Interaction:
@@ -49,8 +57,8 @@ class Interaction:
 
     def logs_since(self, kernel_id: str, since: datetime, *, follow: bool = False) -> Iterator[bytes]:
         record = self._read_record(kernel_id)
-        folder = str(record.folder / "logs")
-        return logfile.output_since(folder, lambda: record.alive, since.timestamp(), follow=follow)
+        folder, began = str(record.folder / "logs"), since.timestamp()
+        return log_stream(record, lambda alive: logfile.output_since(folder, alive, began, follow=follow))
 
     def copy_out(self, kernel_id: str, path: str) -> Iterator[bytes]:
         return copy.copy_out(self._exec_target(kernel_id), path, sandboxed=self.host.sandbox)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,7 +13,9 @@ import httpx
 import pytest
 
 from bai.web.streaming import Followers, TooManyFollowers
-from tests.bai.web.lab import Lab, bearer, serving
+from providers.abilities import LogStream
+from tests.bai.web.lab import PATIENCE, Lab, bearer, serving
+from tests.waiting import until
 
 HERE = "/clusters/here"
 
@@ -34,6 +38,30 @@ def test_a_follower_whose_answer_never_began_gives_its_place_back() -> None:
 
     assert asyncio.run(read()) == [b"a line\n"]
     assert followers.follow("ada", output()) is not None
+
+
+def test_who_leaves_a_quiet_session_gives_the_place_back() -> None:
+    followers = Followers(most_each=1)
+    aborted = threading.Event()
+
+    def quiet() -> Iterator[bytes]:
+        yield b"a line\n"
+        assert aborted.wait(PATIENCE)
+
+    async def leave() -> None:
+        pieces = followers.follow("ada", LogStream(quiet(), aborted.set))
+        assert await anext(pieces) == b"a line\n"
+        await pieces.aclose()
+
+    asyncio.run(leave())
+
+    def place() -> bool:
+        with contextlib.suppress(TooManyFollowers):
+            followers.follow("ada", output())
+            return True
+        return False
+
+    until(place, "the place is free")
 
 
 @pytest.mark.parametrize("path", [f"/api/v1{HERE}/stream", f"{HERE}/live"])
