@@ -8,7 +8,7 @@ import json
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Literal
 
@@ -19,6 +19,8 @@ from providers.docker.engine.http import StreamedAnswer, split_lines
 from providers.docker.fleet import Fleet
 from providers.docker.labels import ID
 from providers.docker.observe import parse_time
+from providers.machines.connections import connection_limit
+from providers.machines.poll import AT_ONCE
 from schemas.problems.errors.provider import ProviderError
 from schemas.values.naturals import parse_natural
 
@@ -47,7 +49,7 @@ FIRST_PAUSE, LONGEST_PAUSE = 0.5, 30.0
 def stream_events(fleet: Fleet, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
     """On all nodes from now on, until `stop()`."""
     told: queue.Queue[KernelEvent] = queue.Queue(AHEAD)
-    listeners = [EventListener(engine, told) for engine in fleet.engines.values()]
+    listeners = [EventListener(engine, told) for engine in _heard(fleet.engines.values())]
     for listener in listeners:
         listener.start()
     try:
@@ -61,6 +63,18 @@ def stream_events(fleet: Fleet, stop: Callable[[], bool]) -> Iterator[KernelEven
             listener.close()
         for listener in listeners:
             listener.join()
+
+
+def _heard(engines: Iterable[Engine]) -> Iterator[Engine]:
+    """Those that are listened to: listening keeps a node's connection in use, and some must be left for all
+    else. What happens on the others is seen in the next look."""
+    left = max(1, connection_limit() - AT_ONCE)
+    for engine in engines:
+        if not engine.local and engine.has_machine:
+            if not left:
+                continue
+            left -= 1
+        yield engine
 
 
 class EventListener(threading.Thread):

@@ -3,43 +3,54 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, TypeVar
 
 from providers.docker.engine.engine import Engine
 from providers.docker.engine.errors import NAME, engine_errors
 from providers.docker.engine.http import EngineRefusal
 from providers.docker.labels import ID, NODE
+from providers.machines.poll import LIMIT, NodePoll, Question
 from schemas.problems.errors.kernel import KernelNotFound
 from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
 
-AT_ONCE = 32
-"""Most nodes that are asked at the same time."""
+PATIENCE = 60.0
+"""Seconds in which an engine must answer what may take long: measuring, listing images."""
 _GONE = 404
 
 T = TypeVar("T")
 
 
 class Fleet:
-    """Node → engine. May be used by several threads."""
+    """Node → engine. `poll`: that of the fleet that this is a part of. May be used by several threads."""
 
-    def __init__(self, engines: Mapping[str, Engine]) -> None:
+    def __init__(self, engines: Mapping[str, Engine], poll: NodePoll | None = None) -> None:
         self.engines = dict(engines)
+        self.poll = poll or NodePoll()
         self._seen_on: dict[str, str] = {}
         self._assigned_to: dict[str, str] = {}
 
-    def ask_all(self, ask: Callable[[Engine], T]) -> tuple[dict[str, T], dict[str, str]]:
-        """Node → answer, in the order of the nodes, and node → why it could not be asked."""
-        engines = list(self.engines.values())
-        if len(engines) < 2:
-            answers = [_ask(engine, ask) for engine in engines]
-        else:
-            with ThreadPoolExecutor(min(AT_ONCE, len(engines)), "docker") as pool:
-                answers = list(pool.map(lambda engine: _ask(engine, ask), engines))
-        pairs = list(zip(self.engines, answers, strict=True))
-        found = {node: answer for node, answer in pairs if not isinstance(answer, ProviderError)}
+    def ask_all(
+        self, ask: Callable[[Engine], T], *, patient: bool = False, proves: bool = False
+    ) -> tuple[dict[str, T], dict[str, str]]:
+        """Node → answer, in the order of the nodes, and node → why it could not be asked. `patient`: an
+        answer may take long on a node that is well. `proves`: a node that answers is well, so that those that
+        did not answer the last time are asked, too, when it is time."""
+        questions = {
+            node: Question(
+                partial(_ask, engine, ask),
+                PATIENCE if patient else engine.options.observe_timeout or LIMIT,
+                patient=patient,
+                proves=proves,
+            )
+            for node, engine in self.engines.items()
+        }
+        answers: dict[str, T | ProviderError] = self.poll.ask(questions)
+        found = {node: answer for node, answer in answers.items() if not isinstance(answer, ProviderError)}
         return found, {
-            node: _shorten_reason(answer, node) for node, answer in pairs if isinstance(answer, ProviderError)
+            node: _shorten_reason(answer, node)
+            for node, answer in answers.items()
+            if isinstance(answer, ProviderError)
         }
 
     def engine_of(self, node: str) -> Engine:
@@ -133,9 +144,7 @@ def _shorten_reason(error: ProviderError, node: str) -> str:
     return f"{why} ({error.hint})" if error.hint else why
 
 
-def _ask(engine: Engine, ask: Callable[[Engine], T]) -> T | ProviderError:
-    try:
-        with engine_errors(engine.node):
-            return ask(engine)
-    except ProviderError as error:
-        return error
+def _ask(engine: Engine, ask: Callable[[Engine], T]) -> T:
+    """Raises ProviderError."""
+    with engine_errors(engine.node):
+        return ask(engine)

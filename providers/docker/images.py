@@ -128,8 +128,8 @@ def list_images(
     fleet: Fleet, nodes: frozenset[str]
 ) -> tuple[Mapping[str, tuple[NodeImage, ...]], Mapping[str, str]]:
     """What these nodes have, and why some could not be asked."""
-    asked = Fleet({node: engine for node, engine in fleet.engines.items() if node in nodes})
-    return asked.ask_all(_node_images)
+    asked = Fleet({node: engine for node, engine in fleet.engines.items() if node in nodes}, fleet.poll)
+    return asked.ask_all(_node_images, patient=True)
 
 
 def _node_images(engine: Engine) -> tuple[NodeImage, ...]:

@@ -70,7 +70,7 @@ class FleetObserver:
 
     def observe(self) -> Observation:
         """Everything; nodes that cannot be asked are named with the reason."""
-        found, unreachable = self._fleet.ask_all(self._observe_node)
+        found, unreachable = self._fleet.ask_all(self._observe_node, proves=True)
         everything = [each for node in found.values() for each in node.kernels]
         # An id that another node's container has, too, is no reason to leave that one out.
         kernels = {
@@ -104,13 +104,16 @@ class FleetObserver:
 
     def _observe_node(self, engine: Engine) -> NodeObservation:
         """What is on one node."""
+        changes = self.cores[engine.node].changes
         listed = engine.containers()
+        self._fleet.poll.heard()
         self.share_keeper.revive_daemons(engine, listed)
         noted = notes.parse_notes(notes.list_notes(engine)) if listed else {}
         seen: list[ObservedContainer] = []
         unlabelled: list[str] = []
         claimed: dict[str, str] = {}
         for each in listed:
+            self._fleet.poll.heard()
             labels = labels_of(each)
             if labels is None or _is_copy(each, listed):
                 unlabelled.append(kernel_id(each))
@@ -125,7 +128,7 @@ class FleetObserver:
                     kernel = replace(kernel, image_now=image_now(engine, each, kernel.image))
                 seen.append(ObservedContainer(each["Id"], kernel))
         self._forget_missing(engine, {each["Id"] for each in listed})
-        self.cores[engine.node].update(each.kernel for each in seen)
+        self.cores[engine.node].update((each.kernel for each in seen), changes)
         return NodeObservation(seen, unlabelled, claimed)
 
     def _inspect(self, engine: Engine, listed: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -56,7 +56,9 @@ class DockerProvider(Interaction):
     def fraction_means(self, nodes: Iterable[str]) -> Mapping[str, NodeMeans]:
         """See `providers.abilities.TriesFractions`."""
         wanted, ask = set(nodes), self.observer.share_keeper.means
-        known, _ = self.fleet.ask_all(lambda engine: ask(engine) if engine.node in wanted else None)
+        known, _ = self.fleet.ask_all(
+            lambda engine: ask(engine) if engine.node in wanted else None, patient=True
+        )
         return {node: found for node, found in known.items() if found is not None}
 
     def try_fraction(self, node: str, means: str, parts: Sequence[TrialPart]) -> EnforcementFacts:

@@ -40,11 +40,20 @@ class SharedCores:
         self._lock = threading.RLock()
         self._holders: dict[str, CoreHolder] | None = None
         self._pending: set[str] = set()
+        self._changes = 0
         self._all: Cpus = ()
 
-    def update(self, kernels: Iterable[Observed]) -> None:
-        """What was seen just now; kernels that are being made are kept as they were begun."""
+    @property
+    def changes(self) -> int:
+        """How often something was begun here, or given back."""
+        return self._changes
+
+    def update(self, kernels: Iterable[Observed], changes: int) -> None:
+        """What was seen just now, by a look before which there were so many `changes`: one that took long may
+        know less than what is known. Kernels that are being made are kept as they were begun."""
         with self._lock:
+            if self._holders is not None and changes != self._changes:
+                return
             coming = {name: held for name, held in (self._holders or {}).items() if name in self._pending}
             seen = {kernel.id: self._parse_holder(kernel) for kernel in kernels if kernel.state in LIVE}
             self._holders = {**seen, **coming}
@@ -57,23 +66,27 @@ class SharedCores:
         with self._lock:
             before = self._current_holders().get(spec.id)
             self._pending.add(spec.id)
+            self._changes += 1
         try:
             yield self._take(spec)
         except BaseException:
             with self._lock:
                 self._pending.discard(spec.id)
+                self._changes += 1
                 self._current_holders().pop(spec.id, None)
                 if before is not None:
                     self._current_holders()[spec.id] = before
             raise
         with self._lock:
             self._pending.discard(spec.id)
+            self._changes += 1
             self._share_out()  # Somebody may have taken cores while it was made.
 
     def release(self, kernel: str) -> None:
         """It is gone. What cannot be told to the others now is told at the next change."""
         with self._lock:
             held = self._current_holders().pop(kernel, None)
+            self._changes += 1
             if held is not None and held.alone:
                 with contextlib.suppress(OSError, EngineRefusal, ProviderError):
                     self._share_out()

@@ -27,7 +27,7 @@ AT_ONCE = 8
 
 def measure_all(fleet: Fleet) -> Iterator[Usage]:
     """Every live kernel's use now; nodes that cannot be asked are left out."""
-    found, _ = fleet.ask_all(lambda engine: list(_measure_node(engine)))
+    found, _ = fleet.ask_all(lambda engine: list(_measure_node(engine)), patient=True)
     for node, kernels in found.items():
         yield from (each for each in kernels if fleet.may_have(each.kernel, node))
 

@@ -1,12 +1,14 @@
 """Nodes by name, each over one connection, however many parts of bai talk to it.
 
-Connections are shared by the whole process. The ones that were not used for longest are closed when there are
-more than `LIMIT`, so that thousands of nodes can be visited; who asks again is connected again.
+Connections are shared by the whole process, and kept. The ones that were not used for longest are closed when
+there are more than `LIMIT`, or than this process may have files open; who asks again is connected again.
 """
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import resource
 import threading
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -16,15 +18,21 @@ from providers.machines.local import LocalMachine
 if TYPE_CHECKING:
     from providers.machines.base import Endpoint, Machine
 
-LIMIT = 256
-"""Most connections that are kept open; each costs a thread and two file descriptors."""
+LIMIT = 2048
+"""Most connections that are kept open, where nothing else is said: each costs a thread and a file descriptor,
+and a login anew costs more than keeping it."""
+FILES = 2
+"""Descriptors of one connection at most, where no command runs."""
+OTHER_FILES = 512
+"""Descriptors that are left for all else."""
 
 
 class ConnectionPool:
     """Machines by where they are. May be used by several threads."""
 
     def __init__(self, limit: int = LIMIT) -> None:
-        self._limit = limit
+        self.limit = limit
+        """Most connections that are kept open."""
         self._machines: dict[str, Machine] = {}
         self._lock = threading.Lock()
 
@@ -52,8 +60,11 @@ class ConnectionPool:
             (each.ssh_connection for each in machines if each.ssh_connection.connected),
             key=lambda kept: kept.used,
         )
-        for idle in connected[: max(0, len(connected) - self._limit)]:
-            idle.close(if_idle=True)
+        more = len(connected) - min(self.limit, _most_for_files(len(connected)))
+        for each in connected:
+            if more <= 0:
+                return
+            more -= each.close(if_idle=True)
 
     def close(self) -> None:
         """Close all connections; they come back when they are needed."""
@@ -63,7 +74,31 @@ class ConnectionPool:
             machine.close()
 
 
+def _most_for_files(connected: int) -> int:
+    """How many connections the process's limit of open files leaves room for; its soft limit is raised where
+    these need more."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES * connected + OTHER_FILES
+    if soft == resource.RLIM_INFINITY or wanted <= soft:
+        return connected
+    most = 2 * wanted if hard == resource.RLIM_INFINITY else min(2 * wanted, hard)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
+        soft = most
+    return max(1, (soft - OTHER_FILES) // FILES)
+
+
 _SHARED = ConnectionPool()
+
+
+def connection_limit() -> int:
+    """Most connections to nodes that this process keeps open."""
+    return _SHARED.limit
+
+
+def set_connection_limit(most: int) -> None:
+    """Keep no more connections than so many, from the next login on."""
+    _SHARED.limit = most
 
 
 def close_connections() -> None:

@@ -60,7 +60,7 @@ def apply(
     on_event = on_event or _ignore_event
     store, provider, clock = targets.store, targets.provider, targets.clock
     nodes = sum(1 for action in plan.changes if action.provision)
-    runner = runner or ThreadRunner(max(1, parallel) + min(nodes, parallel))
+    runner = runner or ThreadRunner(2 * max(1, parallel) + min(nodes, parallel))
     started = clock.now()
     journal = JournalWriter(store, clock, plan.cluster, holder, plan.commit, plan.digest)
     try:

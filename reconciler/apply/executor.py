@@ -13,6 +13,7 @@ from providers.images import PullProgress
 from providers.provisioning import ProvisionEvent
 from reconciler.apply.action_graph import ActionPart
 from reconciler.apply.effect_runner import Runner
+from reconciler.apply.effect_slots import node_of, startable
 from reconciler.apply.effects import EffectProgress, KernelStarts, carry_out, error_text, retry_delay
 from reconciler.apply.event_queue import EventQueue
 from reconciler.apply.graph_walk import GraphWalk
@@ -131,7 +132,10 @@ class Executor:
 
     def _enqueue(self, progress: PartProgress, wave: tuple[Step, ...]) -> None:
         progress.open = len(wave)
-        self._queue.extend(QueuedEffect(step, progress) for step in wave)
+        known = self._journal.known
+        self._queue.extend(
+            QueuedEffect(step, progress, node=node_of(step, known.get(step.resource))) for step in wave
+        )
 
     def _end_action(self, part: ActionPart, outcome: Outcome, error: str = "", because: str = "") -> None:
         """End this part's action so, and skip what depends on it."""
@@ -153,6 +157,7 @@ class Executor:
         starting = self._startable(now)
         for effect in starting:
             self._queue.remove(effect)
+            effect.began = now
             if effect.attempt == 1:
                 self._journal.journal(effect.progress.part.action.id, effect.step, "intent")
                 if effect.step.kind == "provision" and effect.step.provision is not None:
@@ -167,20 +172,8 @@ class Executor:
             self._runner.submit(number, lambda effect=effect: self._carry_out(effect))  # type: ignore[misc]
 
     def _startable(self, now: float) -> list[QueuedEffect]:
-        """What may start now. Nodes have a room of their own, for they take long."""
         due = [effect for effect in self._queue if not 0 < effect.due - now <= _LONGEST]
-        nodes = [effect for effect in due if effect.step.kind == "provision"]
-        under_way = sum(effect.step.kind == "provision" for effect in self._running.values())
-        busy = len(self._running) - under_way
-        return [*self._startable_kernel_effects(due, busy), *nodes[: max(0, self._parallel - under_way)]]
-
-    def _startable_kernel_effects(self, due: list[QueuedEffect], busy: int) -> list[QueuedEffect]:
-        """All but nodes. Images that are brought early take long: they go last, and leave room."""
-        pulls = [effect for effect in due if effect.step.kind == "pull"]
-        under_way = sum(effect.step.kind == "pull" for effect in self._running.values())
-        pulls = pulls[: max(0, max(1, self._parallel // 2) - under_way)]
-        others = [effect for effect in due if effect.step.kind not in ("pull", "provision")]
-        return [*others, *pulls][: max(0, self._parallel - busy)]
+        return startable(due, self._running.values(), self._parallel, now)
 
     def _carry_out(self, effect: QueuedEffect) -> None:
         """In a thread of its own: what it tells is heard by ours."""

@@ -37,6 +37,9 @@ class QueuedEffect:
     attempt: int = 1
     due: float = 0.0
     """Not before this time."""
+    began: float = 0.0
+    node: str = ""
+    """Where it has its effect; empty where that is not one node, or not known."""
 
 
 class ActionTally:

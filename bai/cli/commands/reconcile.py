@@ -29,6 +29,7 @@ def reconcile(
     lease: loops.Lease = "15s",
     stuck_after: loops.StuckAfter = "15m",
     parallel: Parallel = 32,
+    node_connections: loops.NodeConnections = 2048,
 ) -> None:
     """Keep clusters as their documents say: observe, plan and apply, again and again, without asking.
 
@@ -39,6 +40,7 @@ def reconcile(
     from bai.controller.loop_threads import run_loops
 
     loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after)
+    loops.keep_node_connections(node_connections)
     remote_repository = loops.remote_origin(remote, ref, path, mode)
     if not run_loops(
         loops.with_directory(settings_of(ctx), directory), remote_repository, loop_settings, once=once

@@ -26,6 +26,7 @@ def serve(
     mode: loops.ModeOption = loops.Mode.auto,
     interval: loops.Interval = "30s",
     parallel: Parallel = 32,
+    node_connections: loops.NodeConnections = 2048,
     listen: Annotated[
         str, typer.Option("--listen", metavar="HOST:PORT", help="Where pages and the API answer.")
     ] = "127.0.0.1:8080",
@@ -71,6 +72,7 @@ def serve(
     loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after)
     origin = loops.remote_origin(remote, ref, path, mode)
     server_settings = ServerSettings(listen, access, webhook_secret, cookie_key, bounds)
+    loops.keep_node_connections(node_connections)
     server = Server(loops.with_directory(settings_of(ctx), directory), origin, server_settings, loop_settings)
     if not server.run():
         raise typer.Exit(1)

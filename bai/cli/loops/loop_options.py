@@ -60,6 +60,17 @@ StuckAfter = Annotated[
 ]
 
 
+NodeConnections = Annotated[
+    int,
+    typer.Option(
+        "--node-connections",
+        metavar="N",
+        min=64,
+        help="Most SSH connections to nodes that are kept open; no fewer than there are nodes is best.",
+    ),
+]
+
+
 def with_directory(settings: Settings, directory: Path | None) -> Settings:
     """The settings with the folder that is named, if one is."""
     return settings if directory is None else replace(settings, directory=directory)
@@ -76,6 +87,13 @@ def loop_settings(mode: Mode, interval: str, parallel: int, lease: str, stuck_af
         LoopOptions(current_actor(), seconds, observe_only=mode is Mode.observe, parallel=parallel),
         lease=parse_seconds(lease, "--lease"), stuck_after=parse_seconds(stuck_after, "--stuck-after"),
     )  # fmt: skip
+
+
+def keep_node_connections(most: int) -> None:
+    """Let this process keep so many connections to nodes open."""
+    from providers.machines.connections import set_connection_limit
+
+    set_connection_limit(most)
 
 
 def remote_origin(remote: str | None, ref: str, path: str, mode: Mode) -> RemoteOrigin | None:

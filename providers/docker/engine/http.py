@@ -95,6 +95,11 @@ class HttpSocket:
                 self.stream.settimeout(left)
         return self.stream.recv(size)
 
+    def rest(self, resting: bool) -> None:
+        """Whether it is kept for later: what it travels on may be closed meanwhile."""
+        if (tell := getattr(self.stream, "rest", None)) is not None:
+            tell(resting)
+
     def close(self) -> None:
         if not self._closed:
             self._closed = True
@@ -246,8 +251,10 @@ class EngineHttp:
 
     def _connection(self) -> tuple[http.client.HTTPConnection, bool]:
         with self._lock:
-            if self._idle:
-                return self._idle.pop(), False
+            kept = self._idle.pop() if self._idle else None
+        if kept is not None:
+            cast(HttpSocket, kept.sock).rest(False)
+            return kept, False
         connection = http.client.HTTPConnection(self._host)
         connection.sock = cast(Any, HttpSocket(self._dial()))
         return connection, True
@@ -257,6 +264,7 @@ class EngineHttp:
     ) -> None:
         with self._lock:
             if not response.will_close and connection.sock is not None and len(self._idle) < KEPT_CONNECTIONS:
+                cast(HttpSocket, connection.sock).rest(True)
                 self._idle.append(connection)
                 return
         connection.close()

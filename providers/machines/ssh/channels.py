@@ -28,11 +28,19 @@ def await_readable(channel: paramiko.Channel, seconds: float) -> None:
 
 
 class ChannelStream:
-    """A channel with the methods of a socket; `closed` is called once, when it is let go."""
+    """A channel with the methods of a socket; `closed` is called once, when it is let go. `rested` hears when
+    nothing is under way on it, so that its connection may be closed, and when something is again."""
 
-    def __init__(self, channel: paramiko.Channel, closed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        channel: paramiko.Channel,
+        closed: Callable[[], None],
+        rested: Callable[[bool], None] = lambda resting: None,
+    ) -> None:
         self._channel = channel
         self._closed: Callable[[], None] | None = closed
+        self._rested = rested
+        self._resting = False
 
     def recv(self, size: int, /) -> bytes:
         return self._channel.recv(size)
@@ -49,7 +57,13 @@ class ChannelStream:
     def fileno(self) -> int:
         return self._channel.fileno()
 
+    def rest(self, resting: bool) -> None:
+        if resting != self._resting:
+            self._resting = resting
+            self._rested(resting)
+
     def close(self) -> None:
+        self.rest(False)
         closed, self._closed = self._closed, None
         if closed is not None:
             closed()

@@ -206,7 +206,7 @@ class SshMachine:
             stream = self._dial_bridge(target)
             self._forbidden = True
             return stream
-        return ChannelStream(channel, lambda: self.ssh_connection.let_go(channel))
+        return self._stream(channel)
 
     def _dial_bridge(self, target: str | tuple[str, int]) -> Stream:
         """A process of the far side joins the target to its standard streams, where sshd may not, or where
@@ -221,7 +221,11 @@ class SshMachine:
         if why is not None:
             self.ssh_connection.let_go(channel)
             raise self._refusal(target, why)
-        return ChannelStream(channel, lambda: self.ssh_connection.let_go(channel))
+        return self._stream(channel)
+
+    def _stream(self, channel: paramiko.Channel) -> Stream:
+        connection = self.ssh_connection
+        return ChannelStream(channel, lambda: connection.let_go(channel), connection.rest)
 
     def _refusal(self, target: str | tuple[str, int], why: str) -> TargetRefused:
         where = target if isinstance(target, str) else f"{target[0]}:{target[1]}"

@@ -37,7 +37,7 @@ class PersistentConnection:
     def __init__(self, endpoint: Endpoint, on_connect: Callable[[], None] = lambda: None) -> None:
         self.node = endpoint.name
         self.used = 0.0
-        """When a channel was last opened, on the monotonic clock."""
+        """When a channel was last opened, or one that rested taken up, on the monotonic clock."""
         self._endpoint = endpoint
         self._on_connect = on_connect
         self._connecting = threading.Lock()
@@ -46,6 +46,7 @@ class PersistentConnection:
         self._route: Route | None = None
         self._failure: tuple[float, float, ProviderUnavailable] | None = None
         self._open = 0
+        self._resting = 0
 
     @property
     def connected(self) -> bool:
@@ -86,6 +87,13 @@ class PersistentConnection:
                     raise self.broken(error) from error
         raise AssertionError
 
+    def rest(self, resting: bool) -> None:
+        """A channel that is kept has nothing under way from now on, or has again."""
+        with self._state:
+            self._resting += 1 if resting else -1
+            if not resting:
+                self.used = time.monotonic()
+
     def let_go(self, channel: paramiko.Channel) -> None:
         with contextlib.suppress(*BROKEN):
             channel.close()
@@ -94,14 +102,16 @@ class PersistentConnection:
     def broken(self, error: BaseException | str) -> NodeUnreachable:
         return NodeUnreachable(node=self.node, why=str(error) or "the connection was lost")
 
-    def close(self, *, if_idle: bool = False) -> None:
-        """Close the connection; with `if_idle` unless something travels on it."""
+    def close(self, *, if_idle: bool = False) -> bool:
+        """Close the connection; with `if_idle` unless something travels on it. Channels that rest do not
+        count: whoever keeps one finds it closed. Whether it is closed."""
         with self._state:
-            if if_idle and self._open:
-                return
+            if if_idle and self._open > self._resting:
+                return False
             connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+        return True
 
     def _channel_closed(self) -> None:
         with self._state:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import AfterValidator, Field, WithJsonSchema
 
 from schemas.kinds.parts.docker_network import NetworkRules
 from schemas.problems.issues import value_error
@@ -13,7 +13,7 @@ from schemas.problems.text import did_you_mean, format_value
 from schemas.values.envelope import Flag, Model, Positive
 from schemas.values.names import AbsolutePath, SecretReference, Text
 from schemas.values.naturals import parse_natural
-from schemas.values.quantities import Memory
+from schemas.values.quantities import Duration, Memory
 
 CAPABILITY_NAMES = (
     *("ALL", "AUDIT_CONTROL", "AUDIT_READ", "AUDIT_WRITE", "BLOCK_SUSPEND", "BPF", "CHECKPOINT_RESTORE"),
@@ -111,6 +111,10 @@ class Docker(Model):
     tls: Tls | None = None
     context: Text | None = None
     """Name of a docker context on the machine that runs bai, in place of `socket` and `host`."""
+    observe_timeout: Annotated[Duration, Field(ge=1, le=600)] | None = None
+    """Longest silence of the engine when all nodes are looked at; 10s when left out. A node that is silent
+    for longer is not observed in this pass, and what is on it stays as it is. It is asked again at growing
+    intervals."""
     gpus: Literal["auto", "cdi", "device-request", "runtime"] | None = None
     """How GPUs reach a container; `auto` (the default) takes what the engine has, in this order."""
     runtime: Text | None = None
