@@ -67,6 +67,8 @@ class Executor:
         self._numbers = itertools.count(1)
         self._queue: list[QueuedEffect] = []
         self._running: dict[int, QueuedEffect] = {}
+        self._looked = 0.0
+        """When effects were last started."""
         self._events = EventQueue(control.on_event, self._clock, self._tally)
         self._progress_queue: queue.SimpleQueue[tuple[QueuedEffect, EffectProgress]] = queue.SimpleQueue()
 
@@ -153,7 +155,7 @@ class Executor:
 
     def _start_effects(self) -> None:
         """Write down the intents of all that starts now, then start it."""
-        now = self._clock.now()
+        now = self._looked = self._clock.now()
         starting = self._startable(now)
         for effect in starting:
             self._queue.remove(effect)
@@ -205,10 +207,11 @@ class Executor:
                 self._journal.put(replace(target, phase="PULLING"), f"{news.node} fetches {news.image}")
 
     def _wait(self) -> list[tuple[int, BaseException | None]]:
-        due = min((effect.due for effect in self._queue), default=None)
+        # What was due already waits for a place, and so for an end.
+        due = min((effect.due for effect in self._queue if effect.due > self._looked), default=None)
         patience = _TICK if due is None else min(_TICK, max(0.0, due - self._clock.now()))
         if self._running:
-            return self._runner.wait(patience if len(self._running) < self._parallel else _TICK)
+            return self._runner.wait(patience)
         self._clock.sleep(patience)
         return []
 

@@ -15,6 +15,7 @@ from providers.base import Fence, KernelSpec, Labels, Observed
 from providers.fake import FakeProvider, Fault, World
 from reconciler.apply import action_graph
 from reconciler.apply.apply import apply
+from reconciler.apply.effect_runner import EndedEffect
 from reconciler.apply.steps import Step
 from reconciler.apply.targets import ApplyTargets
 from reconciler.store.store import Store
@@ -301,6 +302,38 @@ def test_many_at_once_but_no_more_than_asked(bench: Bench) -> None:
     bench.world.at = meet
     assert bench.apply(*(new(f"s{n}", n) for n in range(9)), parallel=3).ok
     assert most == 3
+
+
+class OneByOne:
+    """A runner that ends one effect for each wait, and writes down how long it might have waited."""
+
+    def __init__(self) -> None:
+        self.open: list[tuple[int, Callable[[], None]]] = []
+        self.waits: list[tuple[int, float]] = []
+
+    def submit(self, number: int, effect: Callable[[], None]) -> None:
+        self.open.append((number, effect))
+
+    def wait(self, timeout: float) -> list[EndedEffect]:
+        self.waits.append((len(self.open), timeout))
+        number, effect = self.open.pop(0)
+        effect()
+        return [(number, None)]
+
+    def close(self) -> None:
+        assert not self.open
+
+
+def test_what_waits_for_a_place_is_waited_for_and_not_asked_about_again_and_again(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others of its node have all places that it may have, while there is room for other nodes."""
+    monkeypatch.setattr("reconciler.apply.executor.node_of", lambda step, _: step.resource[-2])
+    runner = OneByOne()
+    sessions = ("a1", "a2", "a3", "a4", "b1")
+    assert bench.apply(*(new(name, n) for n, name in enumerate(sessions)), parallel=8, runner=runner).ok
+    assert max(count for count, _ in runner.waits) == 3
+    assert all(timeout > 0 for _, timeout in runner.waits)
 
 
 class NoLock:
