@@ -3,7 +3,7 @@
 # named at the end. Arguments go to pytest (`scripts/test.sh -k wheel`).
 #   --quick            only what needs no root, no engine and no node, and no checks
 #   --campaigns        only what chance decides, many times over: fuzzing, simulated lives
-#   BAI_TEST_WORKERS   how many pytest workers (three for each core, and one in the quick part)
+#   BAI_TEST_WORKERS   how many pytest workers (three for each core, and three for two in the quick part)
 #   BAI_TEST_TIMEOUT   seconds after which the tests are stopped (5100)
 #   BAI_TEST_INSTALL   0: install no Debian packages that tests need (1)
 #   BAI_ADVISORIES     folder of OSV records to look for advisories in, or osv.dev, which is asked then
@@ -107,9 +107,9 @@ install_wanted() { # all at once, where that may be done; what is missing in the
     done
 }
 
-# Tests of a real engine wait for it now and then: others compute meanwhile.
-tests() { # name, workers for each core, options of pytest...
-    local name=$1 workers=${BAI_TEST_WORKERS:-$(($(nproc) * $2))}
+# Tests of a real engine wait for it now and then, quick ones for their processes: others compute meanwhile.
+tests() { # name, workers for each two cores, options of pytest...
+    local name=$1 workers=${BAI_TEST_WORKERS:-$((($(nproc) * $2 + 1) / 2))}
     shift 2
     # Interrupted, pytest still says what failed until then.
     timeout --signal=INT --kill-after=20 $((limit - SECONDS)) $bin/python -m pytest -q -o cache_dir="$logs/cache" \
@@ -132,8 +132,8 @@ bin=.venv/bin
 [ "$level" = dev ] || bin=.venv-$level/bin
 PATH=$PATH:/usr/sbin:/sbin
 case $part in
-quick) tests quick 1 -m "not real" "$@"; exit ;;
-campaigns) tests campaigns 1 -m campaign "$@"; exit ;;
+quick) tests quick 3 -m "not real" "$@"; exit ;;
+campaigns) tests campaigns 2 -m campaign "$@"; exit ;;
 esac
 have bwrap bubblewrap "that a session sees only its own files"
 have cc "gcc libc6-dev" "NVML through a stand-in library"
@@ -183,8 +183,8 @@ check "advisories of what is locked" $bin/python scripts/advisories.py
 checked
 
 # A broken build fails in the first minutes.
-if tests quick 1 -m "not real" "$@" || [ $? = 5 ]; then
-    tests real 3 -m "real and not campaign" "$@"
+if tests quick 3 -m "not real" "$@" || [ $? = 5 ]; then
+    tests real 6 -m "real and not campaign" "$@"
 fi
 
 echo

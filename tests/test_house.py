@@ -16,13 +16,6 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGES = ("schemas", "planner", "providers", "reconciler", "bai")
-MAY_IMPORT = {
-    "schemas": set[str](),
-    "planner": {"schemas"},
-    "providers": {"schemas"},
-    "reconciler": {"schemas", "planner", "providers"},
-    "bai": {"schemas", "planner", "providers", "reconciler"},
-}
 
 
 def project() -> dict[str, object]:
@@ -31,29 +24,6 @@ def project() -> dict[str, object]:
 
 def sources(package: str) -> list[Path]:
     return sorted((ROOT / package).rglob("*.py"))
-
-
-def imported(tree: ast.AST) -> set[str]:
-    """Top-level names of all absolute imports, those inside functions and `if TYPE_CHECKING` too."""
-    found = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.split(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
-            found.add(node.module.split(".")[0])
-    return found
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_arrows_point_one_way(package: str) -> None:
-    files = sources(package)
-    assert files
-    forbidden = set(PACKAGES) - MAY_IMPORT[package] - {package}
-    wrong = {
-        str(path.relative_to(ROOT)): imported(ast.parse(path.read_text(encoding="utf-8"))) & forbidden
-        for path in files
-    }
-    assert {path: names for path, names in wrong.items() if names} == {}
 
 
 @pytest.mark.parametrize(
@@ -207,17 +177,6 @@ def _lines(path: Path) -> int:
     return len(path.read_text(encoding="utf-8").splitlines())
 
 
-def test_no_function_needs_much_scrolling() -> None:
-    long = []
-    for path in (path for package in PACKAGES for path in sources(package)):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                length = (node.end_lineno or node.lineno) - node.lineno + 1
-                if length > 60:
-                    long.append(f"{path.relative_to(ROOT)}:{node.lineno} {node.name} ({length} lines)")
-    assert long == []
-
-
 @pytest.mark.parametrize("package", PACKAGES)
 def test_every_package_says_what_to_read_first(package: str) -> None:
     text = ast.get_docstring(ast.parse((ROOT / package / "__init__.py").read_text(encoding="utf-8")))
@@ -306,33 +265,6 @@ def test_no_kind_is_told_by_how_a_text_begins(monkeypatch: pytest.MonkeyPatch) -
     from structure import kinds_by_prefix
 
     assert kinds_by_prefix(ROOT) == []
-
-
-@pytest.mark.xdist_group("structure")  # Both read every module; in one process that is done once.
-def test_no_text_for_people_decides_anything(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A cause has a code beside its text (`reconciler.values.changes.cause`), a change a kind beside its
-    path, an issue its type."""
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    from structure import decisions_by_text, modules
-
-    assert decisions_by_text(modules(ROOT)) == []
-    found = ("if action.why.startswith('moved'): pass", "x = 'new' == action.cause", "y = 'gone' in seen.why")
-    assert decisions_by_text({f"m{at}": ast.parse(one) for at, one in enumerate(found)}) == [
-        "m0:1",
-        "m1:1",
-        "m2:1",
-    ]
-    assert decisions_by_text({"m": ast.parse("if not seen.why or seen.why == other.why: pass")}) == []
-
-
-@pytest.mark.xdist_group("structure")
-def test_no_list_of_parameters_is_long(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What travels together is a value (`PlanOptions`, `LoopOptions`, `Replica`); options of commands are
-    their command line."""
-    monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    from structure import modules, parameters
-
-    assert [one for one in parameters(modules(ROOT)) if one[0] > 7] == []
 
 
 def test_circles_of_imports_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,11 +58,16 @@ def test_what_failed_is_gone_on_with() -> None:
     assert next_step.text == "What was done stays done; `bai destroy` goes on with the rest."
 
 
+def _heed_interrupts() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_a_question_that_is_interrupted_changes_nothing(waiting: Repo, tmp_path: Path) -> None:
     """Ctrl-C before anything has begun."""
     terminal, end = pty.openpty()
     with (tmp_path / "said").open("wb") as said:
-        started = waiting.start("apply", stdin=end, stdout=said, stderr=said)
+        # Tests that a script runs in the background ignore the interrupt, and so would what they start.
+        started = waiting.start("apply", stdin=end, stdout=said, stderr=said, preexec_fn=_heed_interrupts)
     until(lambda: b"Go ahead?" in (tmp_path / "said").read_bytes() or started.poll() is not None)
     started.send_signal(signal.SIGINT)
     assert started.wait(120) == 1

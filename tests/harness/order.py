@@ -22,9 +22,11 @@ QUICK, REAL = "not real", "real and not campaign"
 LONGEST_FIRST = (
     "nspawn-provisioning", "kubernetes", "kubernetes-lost", "docker-clusters", "kubernetes-sessions",
     "nspawn-services", "nspawn-nvidia", "docker", "nspawn-machine", "nspawn-nodes", "sshd", "vm", "gitea",
-    "machine",
+    "machine", "tests/simulation/test_simulation.py", "tests/reconciler/test_growth.py",
+    "tests/bai/web/test_growth.py", "tests/harness/test_fork_server.py", "tests/test_structure.py",
 )  # fmt: skip
-"""Groups that take minutes: whoever begins with the short ones waits for a long one in the end."""
+"""Groups that take minutes, and those that do in the quick part: whoever begins with the short ones waits for
+a long one in the end."""
 _MARKS = ("slow", "vm", "root", "xdist_group", "campaign")
 _FIXTURES = frozenset({
     "chromium", "engines", "gitea", "kubernetes", "kubernetes_lab", "nodes", "postgres", "postgres_lab",

@@ -46,23 +46,24 @@ def test_what_hangs_is_ended_with_all_that_it_started(program: Path, tmp_path: P
     os.mkfifo(held)
     program.write_text(f"#!/bin/sh\nexec 9>{held}\nsleep 100000 &\necho up >&9\nwait\n")
     reader = os.open(held, os.O_RDONLY | os.O_NONBLOCK)
+
+    def read() -> bytes | None:
+        """None while somebody could still write there, such as who is being killed."""
+        try:
+            return os.read(reader, 9)
+        except BlockingIOError:
+            return None
+
     try:
         # On a busy machine it may not have come so far.
         for timeout in (1, 4, 16, 64):
             done = execute_git("fetch", timeout=timeout)
             assert done.returncode == TOO_SLOW and done.stderr == f"no answer within {timeout} s".encode()
-            if said := os.read(reader, 9):
+            if said := read():
                 break
         assert said == b"up\n"
-
-        def is_over() -> bool:
-            """Whether nobody could write there any more. A number of a process may be another one's."""
-            try:
-                return os.read(reader, 9) == b""
-            except BlockingIOError:
-                return False
-
-        until(is_over, "what it started has ended")
+        # A number of a process may be another one's.
+        until(lambda: read() == b"", "what it started has ended")
     finally:
         os.close(reader)
 

@@ -106,9 +106,12 @@ def test_an_option_that_names_a_fifo_is_refused(repo: Repo, fifo: Path, words: t
 
 def test_a_pipe_that_is_handed_on_is_read_like_a_file(repo: Repo) -> None:
     for name, text, code in (("stdin", "viewer", 0), ("fd/0", "viewer", 0), ("stdin", "king", 1)):
-        with repo.start("serve", "--check", "--access", f"/dev/{name}", stdin=subprocess.PIPE) as started:
-            _, err = started.communicate(f"anonymous: {text}\n", timeout=HANGS)
-        assert started.returncode == code, err
+        read, write = os.pipe()
+        os.write(write, f"anonymous: {text}\n".encode())
+        os.close(write)
+        with open(read) as stdin:
+            said = repo.process("serve", "--check", "--access", f"/dev/{name}", stdin=stdin, timeout=HANGS)
+        assert said.code == code, said.err
 
 
 @pytest.mark.parametrize("kind", KINDS[:2])

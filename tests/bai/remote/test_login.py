@@ -8,6 +8,7 @@ import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
@@ -198,8 +199,15 @@ def test_by_a_token(server: str, laptop: Laptop) -> None:
     ],
 )
 def test_what_logs_nobody_in(
-    shared_server: str, laptop: Laptop, words: tuple[str, ...], stdin: str, why: str
+    shared_server: str,
+    laptop: Laptop,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    stdin: str,
+    why: str,
 ) -> None:
+    # Who does not answer is asked again after seconds, as often here without them.
+    monkeypatch.setattr("tenacity.nap.time", SimpleNamespace(sleep=lambda seconds: None))
     said = laptop(*(word.format(server=shared_server) for word in words), stdin=stdin)
     assert said.code == 1 and why in said.err and "Traceback" not in said.err, said.err
     assert "\x1b" not in said.err and not laptop.contexts.exists()

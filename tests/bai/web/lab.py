@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import atexit
 import contextlib
 import functools
@@ -11,9 +12,11 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import anyio
+import pytest
 import uvicorn
 from anyio.from_thread import BlockingPortal
 from fastapi import FastAPI
@@ -135,10 +138,19 @@ class Lab:
         self.hub.close()
 
 
+async def _short_sleep(seconds: float) -> None:
+    await asyncio.sleep(min(seconds, 0.01))
+
+
 @contextlib.contextmanager
 def serving(app: Any, listening: socket.socket | None = None) -> Iterator[str]:
     """A real server on a port of its own; gives its address."""
-    with listening or socket.create_server(("127.0.0.1", 0)) as listening:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        listening or socket.create_server(("127.0.0.1", 0)) as listening,
+    ):
+        # uvicorn looks ten times a second whether it is to end, and whether its connections have.
+        patch.setattr("uvicorn.server.asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": _short_sleep}))
         server = uvicorn.Server(
             ServerConfig(app, ConnectionLimits(), lifespan="off", timeout_graceful_shutdown=1)
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import hashlib
 import os
 import shutil
 import subprocess
@@ -14,6 +16,7 @@ import pytest
 
 from providers.gpu.node import mps
 from providers.gpu.node.daemon import MpsDaemon
+from tests.lab.cache import kept
 
 DOUBLE = Path(__file__).with_name("double.py")
 
@@ -60,19 +63,24 @@ def install_smi(folder: Path, *gpus: str, driver: str = "580.159.03") -> None:
 
 def build(folder: Path, source: str, name: str, *options: str) -> Path:
     """A library made of a file beside this one; skips without a compiler."""
+    made = folder / name
+    made.unlink(missing_ok=True)  # who has it open keeps what it was
+    shutil.copyfile(_library(source, options) / "library", made)
+    made.chmod(0o755)
+    return made
+
+
+@functools.cache
+def _library(source: str, options: tuple[str, ...]) -> Path:
     compiler = shutil.which("gcc") or shutil.which("cc")
     if compiler is None:
         pytest.skip("no C compiler for the doubles of libraries")
-    made = folder / name
-    argv = [
-        compiler,
-        "-shared",
-        "-fPIC",
-        "-w",
-        "-o",
-        str(made),
-        str(Path(__file__).with_name(source)),
-        "-ldl",
-    ]
-    subprocess.run([*argv, *options], check=True)
-    return made
+    text = Path(__file__).with_name(source)
+    key = hashlib.sha256(text.read_bytes() + repr(options).encode()).hexdigest()[:16]
+
+    def draft(made: Path) -> None:
+        made.mkdir()
+        argv = [compiler, "-shared", "-fPIC", "-w", "-o", str(made / "library"), str(text), "-ldl", *options]
+        subprocess.run(argv, check=True)
+
+    return kept(f"gpu-standin-{key}", draft)

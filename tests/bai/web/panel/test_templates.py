@@ -3,6 +3,7 @@ the same names as the panel's."""
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass
 from pathlib import Path
@@ -46,6 +47,7 @@ def asset(name: str) -> str:
     return f"/assets/{name.replace('/', '-')}"
 
 
+@functools.cache
 def environment() -> Environment:
     made = Environment(
         loader=FileSystemLoader(PANEL / "templates"),
