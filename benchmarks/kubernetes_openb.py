@@ -54,7 +54,7 @@ def shapes(file: Path, count: int) -> list[NodeShape]:
             len(node.hardware.gpus),
             len(node.hardware.numa_nodes[0].cpus),
             str(node.hardware.numa_nodes[0].memory),
-            node.hardware.gpus[0].model,
+            node.hardware.gpus[0].model if node.hardware.gpus else "",
         )
         for node in chosen
     ]

@@ -20,7 +20,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import IO, Literal, Protocol
 
-from providers.foreign_use import ForeignUse, OutsideQuota
+from providers.foreign_use import ForeignUse, OfferedDevices, OutsideQuota
 
 ImageState = Literal["same", "another", "gone"]
 KernelState = Literal["creating", "starting", "running", "stopping", "exited", "lost"]
@@ -285,8 +285,7 @@ class Claim:
 @dataclass(frozen=True, slots=True)
 class Observation:
     """What runs. `complete` is False when anything could not be read: then absence means nothing.
-    `unlabelled`: ids found that carry no readable labels; `claimed`: what is not believed, and is in no other
-    field."""
+    `unlabelled`: ids found that carry no readable labels; `claimed`: not believed, and in no other field."""
 
     kernels: tuple[Observed, ...]
     complete: bool = True
@@ -294,13 +293,14 @@ class Observation:
     unlabelled: tuple[str, ...] = ()
     claimed: tuple[Claim, ...] = ()
     unreachable: Mapping[str, str] = field(default_factory=dict)
-    """Node → why it could not be asked: kernels on it may be there or not. The other nodes were seen
-    completely, so that `complete` may still be True."""
+    """Node → why it could not be asked: kernels there may run or not. All others were seen completely."""
     cordoned: Mapping[str, str] = field(default_factory=dict)
     """Node → why what runs kernels there wants no new ones."""
     foreign: tuple[ForeignUse, ...] = ()
     quotas: tuple[OutsideQuota, ...] = ()
     """What others hold kernels to, beside the room of the nodes."""
+    offered: OfferedDevices | None = None
+    """None: nobody can withdraw devices here."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,5 +1,5 @@
-"""What others than bai use of the nodes, where somebody else gives their room away, too; and what they allow
-kernels together."""
+"""What others than bai use of the nodes, where somebody else gives their room away, too; what they allow
+kernels together; and what they offer at all."""
 
 from __future__ import annotations
 
@@ -41,3 +41,15 @@ class OutsideQuota:
     """Of each slot, for one kernel."""
     least: Mapping[str, int] = field(default_factory=dict)
     """That one kernel has to ask for."""
+
+
+@dataclass(frozen=True)
+class OfferedDevices:
+    """What of their devices nodes offer now, where drivers say so and may withdraw them for a while."""
+
+    devices: Mapping[str, frozenset[str]]
+    """Node → ids of devices, as its hardware has them; one that is not here offers none."""
+    cores: frozenset[str]
+    """Nodes whose cores can be given one by one."""
+    why: str
+    """Why something of a node's may be missing, and what ends that, in words."""

@@ -33,6 +33,11 @@ def unhealthy_sentences(node: NodeInfo) -> Iterator[str]:
         return
     for gpu in gpus:
         yield _sentence(f"GPU {gpu.index} of {node.name} is out of placement", unhealthy_reason(node, gpu))
+    for gpu in node.hardware.gpus:
+        lost = [each.id for each in gpu.mig_devices if each.id in gone] if gpu.id not in gone else []
+        if lost:
+            what = f"MIG devices of GPU {gpu.index} of {node.name} are out of placement ({', '.join(lost)})"
+            yield _sentence(what, node.ailing.get(lost[0], ""))
 
 
 def _sentence(what: str, why: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -65,6 +65,17 @@ def find_hardware(
     remote, failed = _probe_remote(provider(), far) if far else ({}, {})
     here = dict.fromkeys(local, _probe_local()) if local else {}
     return NodeHardware({**known, **remote, **here}, remote, here, failed)
+
+
+def probe_again(known: NodeHardware, provider: Provider, nodes: frozenset[str]) -> NodeHardware:
+    """What is known, with these nodes as they are now."""
+    found, failed = _probe_remote(provider, nodes)
+    return replace(
+        known,
+        hardware={**known.hardware, **found},
+        remote={**known.remote, **found},
+        failed={**known.failed, **failed},
+    )
 
 
 def _moved_nodes(nodes: Iterable[Node], store: StoreReader | None, cluster: str) -> frozenset[str]:

@@ -158,6 +158,7 @@ def actual_state(
         claimed=claimed,
         cordoned=seen.cordoned if seen else {},
         outside_quotas=seen.quotas if seen else (),
+        offered=seen.offered if seen else None,
         missed=unreachable_nodes(seen, {}),
     )
 

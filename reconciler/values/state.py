@@ -17,7 +17,7 @@ from reconciler.values.session_phase import ENDED
 if TYPE_CHECKING:
     from planner.model.types import KernelPlacement
     from providers.base import Capabilities, Claim, Observed
-    from providers.foreign_use import OutsideQuota
+    from providers.foreign_use import OfferedDevices, OutsideQuota
     from providers.health.values import NodeHealth
     from providers.images import NodeImage
     from providers.storage.base import FolderState
@@ -180,6 +180,8 @@ class Actual:
     """Node → why what runs kernels there wants no new ones."""
     outside_quotas: tuple[OutsideQuota, ...] = ()
     """What others than bai hold projects' kernels to."""
+    offered: OfferedDevices | None = None
+    """What nodes offer of their devices; None where nobody looked, or nobody can withdraw them."""
     missed: Mapping[str, UnreachableNode] = field(default_factory=dict)
     """Node → why it could not be asked, and since when."""
     contacts: Mapping[str, Contact] = field(default_factory=dict)

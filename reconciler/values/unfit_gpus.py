@@ -1,4 +1,4 @@
-"""GPUs that get no sessions for the sake of their health. Pure."""
+"""GPUs that get no sessions: for the sake of their health, or since nobody offers them now. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 from planner.model.types import KernelPlacement, Placement
+from providers.foreign_use import OfferedDevices
 from providers.health.values import NodeHealth
+from schemas.hardware.model import Hardware
+from schemas.values.once_per_value import once_per_value
 
 
 class UnfitGpu(NamedTuple):
@@ -33,3 +36,19 @@ def unfit_gpus(placement: Placement, health: Mapping[str, NodeHealth]) -> Iterat
 def unfit_gpu_names(health: Mapping[str, NodeHealth]) -> frozenset[str]:
     """`gpu 3 of n1`, of all that get no sessions."""
     return frozenset(f"{one.name(gpu)} of {node}" for node, one in health.items() for gpu in one.unfit)
+
+
+@once_per_value
+def known_devices(hardware: Hardware) -> frozenset[str]:
+    """Ids of all that drivers can withdraw: GPUs, their MIG devices, and NICs."""
+    instances = (each.id for gpu in hardware.gpus for each in gpu.mig_devices)
+    return frozenset((*(gpu.id for gpu in hardware.gpus), *instances, *(nic.id for nic in hardware.nics)))
+
+
+def withdrawn_gpus(placement: Placement, offered: OfferedDevices) -> Iterator[UnfitGpu]:
+    """The devices of a placement that nobody offers now."""
+    for part in placement.kernels:
+        here = offered.devices.get(part.node, frozenset())
+        for grant in part.devices:
+            if grant.id not in here:
+                yield UnfitGpu(part, grant.id, grant.id, offered.why)

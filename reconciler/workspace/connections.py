@@ -13,6 +13,7 @@ from reconciler.workspace.kernel_access import KernelAccess
 from schemas.problems.errors.store import StoreError
 
 if TYPE_CHECKING:
+    from providers.foreign_use import OfferedDevices
     from providers.provisioning import Provisioner
     from providers.storage.base import Storage
     from reconciler.observe.hardware import NodeHardware
@@ -72,11 +73,25 @@ class ClusterConnections(KernelAccess):
                 provider=None if offline else lambda: self.provider,
                 reprobe=reprobe,
             )
-            self._hardware[offline] = found
-            if found.remote:
-                with contextlib.suppress(StoreError):  # The next plan probes again.
-                    self.record_hardware(found.remote)
+            self._keep_hardware(found, offline=offline)
         return self._hardware[offline]
+
+    def find_more_hardware(self, known: NodeHardware, offered: OfferedDevices) -> NodeHardware:
+        """What is known, after a new probe of the nodes that offer devices nobody knew of."""
+        from reconciler.observe.hardware import probe_again
+        from reconciler.plan.decide.withdrawn_devices import newly_offered
+
+        if not (more := newly_offered(known.hardware, offered)):
+            return known
+        found = probe_again(known, self.provider, more)
+        self._keep_hardware(found, offline=False)
+        return found
+
+    def _keep_hardware(self, found: NodeHardware, *, offline: bool) -> None:
+        self._hardware[offline] = found
+        if found.remote:
+            with contextlib.suppress(StoreError):  # The next plan probes again.
+                self.record_hardware(found.remote)
 
     def forget_hardware(self) -> None:
         """What nodes are is found out anew: this machine, whom nobody could probe, what others probed."""

@@ -133,9 +133,12 @@ class Workspace(ClusterConnections):
         from reconciler.observe.observe import add_recorded, read_provider
 
         machines = self.find_hardware(offline=offline)
+        reading = reading or read_provider(None if offline else self.provider)
+        if reading.observation is not None and reading.observation.offered is not None:
+            machines = self.find_more_hardware(machines, reading.observation.offered)
         found = add_recorded(
             self.existing_reader,
-            reading or read_provider(None if offline else self.provider),
+            reading,
             self.cluster.name,
             repo=self.repo_id,
             hardware=machines.hardware,

@@ -24,6 +24,8 @@ NodeKey = Annotated[int, Field(ge=0), WithJsonSchema({"type": "string", "pattern
 IpAddress = Annotated[str, Field(pattern=r"^[0-9a-fA-F:.]{2,45}$")]
 LinkKind = Literal["NV", "XGMI", "PIX", "PXB", "PHB", "NODE", "SYS"]
 """`NV`/`XGMI` direct links; then the PCI classes of `nvidia-smi topo -m`, nearest first."""
+UNKNOWN_CORES = "which CPUs are of which NUMA node, and which are threads of one core"
+"""In `Hardware.unknown` where CPUs are known by their number alone."""
 
 
 class _HardwareModel(BaseModel):
@@ -144,6 +146,11 @@ class Hardware(_HardwareModel):
     software: Software = Software()
     unknown: tuple[str, ...] = ()
     """What the source could not tell, in words: `NUMA distances`, `PCI addresses of GPUs`, ..."""
+
+    @property
+    def knows_cores(self) -> bool:
+        """Whether the place of each CPU is known."""
+        return UNKNOWN_CORES not in self.unknown
 
 
 Gpu.model_rebuild()

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from providers.kubernetes.observe.offered import WITHDRAWN
 from reconciler.controller.loop import Loop
 from reconciler.controller.loop_options import LoopOptions
 from reconciler.controller.stages import NoStageListener, Stage
@@ -95,16 +96,20 @@ class Site:
             return seen and sorted(self.running()) == sorted(sessions) and len(alive) == len(sessions)
 
         # A kubelet that begins anew gives up what ended meanwhile after a minute (pkg/kubelet/cm/dra), and
-        # its drivers publish nothing for a while, in which bai tries again more and more rarely.
+        # its drivers publish nothing for a while.
         until(
             there, lambda: f"{sessions} run: {sorted(self.pods())}, said {list(dict.fromkeys(self.said))}",
             seconds=600, pause=0.2,
         )  # fmt: skip
 
     def was_made_again(self, name: str) -> bool:
-        """Whether it was told; in a second try where its node's driver did not publish devices yet, as for a
-        while after its kubelet began anew."""
-        begins = (f"updated Session/p/{name}: main1 ", f"created Session/p/{name}: it could not be created")
+        """Whether it was told; it waits where its node's driver publishes nothing, as for a while after its
+        kubelet began anew, and begins in a second try where that was looked at before."""
+        begins = (
+            f"updated Session/p/{name}: main1 ",
+            f"queued Session/p/{name}: main1 ",
+            f"created Session/p/{name}: it could not be created",
+        )
         return any(line.startswith(begins) for line in self.said)
 
     def close(self) -> None:
@@ -225,6 +230,37 @@ def test_what_others_take_away_is_made_again_and_a_kubelet_that_restarts_is_noth
     assert now["kept"] == before["kept"] and now["evicted"] != before["evicted"]
     assert all(map(site.was_made_again, ("evicted", "deleted"))), site.said
     assert not any("Session/p/kept" in line for line in site.said), site.said
+
+
+def test_what_a_kubelet_withdraws_is_nobodys_until_it_is_published_again(site: Site) -> None:
+    site.want("kept", 3)
+    site.settled("kept")
+    before, node = site.running(), site.lab.nodes["n0"]
+    slices = f"{RESOURCE}/resourceslices?fieldSelector=spec.nodeName=n0"
+    node.driver.kill()
+    node.restart(node.kubelet)
+    until(lambda: not site.lab.api.get(slices)["items"], "the kubelet has withdrawn what was published")
+    site.said.clear()
+    site.want("late", 2)
+    site.want("plain", 0, resources={"cpu": "100m", "memory": "16MiB"})
+
+    def runs() -> bool:
+        site.loop.once()
+        return "plain" in site.running() and site.phase("kept") == "RUNNING"
+
+    until(runs, lambda: f"what needs no GPU runs there: {site.said}", pause=0.2)
+    plan = Workspace.open(site.folder).plan()
+    assert not [each.id for each in plan.changes], "all is as it can be"
+    (why,) = (one.message for wait in plan.waits for one in wait.reasons if one.code == "unhealthy")
+    assert why == f"all 8 GPUs of n0 are out of placement: {WITHDRAWN}"
+    assert "late" not in site.running() and not any("late: it could not" in line for line in site.said)
+
+    node.start_daemon(node.driver)
+    site.settled("kept", "plain", "late")
+    assert site.running()["kept"] == before["kept"]
+    assert not any("Session/p/kept" in line for line in site.said), site.said
+    assert any(line.startswith("created Session/p/late: ") for line in site.said), site.said
+    assert not any("could not be created" in line for line in site.said), site.said
 
 
 def test_a_node_that_goes_for_good_and_comes_back_as_another_runs_its_sessions_anew(site: Site) -> None:

@@ -72,6 +72,23 @@ def claim_obstacle(found: Mapping[str, Any], volume: str, claim: VolumeClaim) ->
     return ""
 
 
+def kept_of_claim(found: Mapping[str, Any]) -> dict[str, Any]:
+    """What `claim_state` reads of a claim, which is all that is kept of those that are watched."""
+    metadata, spec, status = found["metadata"], found.get("spec") or {}, found.get("status") or {}
+    return {
+        "metadata": {
+            "name": metadata["name"],
+            "labels": {name: (metadata.get("labels") or {}).get(name) for name in labels.MANAGED},
+            "annotations": {
+                name: said for name, said in _annotations(found).items() if name in (VOLUME, TRASH)
+            },
+            "deletionTimestamp": metadata.get("deletionTimestamp"),
+        },
+        "spec": {name: spec.get(name) for name in ("accessModes", "storageClassName", "resources")},
+        "status": {name: status.get(name) for name in ("phase", "capacity")},
+    }
+
+
 def claim_state(found: Mapping[str, Any], volume: str, claim: VolumeClaim) -> FolderState:
     why = claim_obstacle(found, volume, claim)
     if why:

@@ -22,6 +22,10 @@ class DeviceIndex:
             self._by_node.setdefault(device.node, []).append(device)
         self.by_key = {device.key: device for device in self.all}
 
+    def nodes(self) -> Iterable[str]:
+        """Those that have any."""
+        return self._by_node
+
     def of(self, node: str) -> Sequence[Device]:
         return self._by_node.get(node, ())
 

@@ -15,7 +15,7 @@ from providers.kubernetes.objects.device import STANDARD, Device
 from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.devices import DeviceIndex
 from providers.kubernetes.observe.nodes import ClusterNode
-from schemas.hardware.model import Gpu, Hardware, Link, MigDevice, Nic, NumaNode, Software
+from schemas.hardware.model import UNKNOWN_CORES, Gpu, Hardware, Link, MigDevice, Nic, NumaNode, Software
 
 _INDEX = re.compile(r"([0-9]{1,4})$")
 VENDORS = {"gpu.nvidia.com": ("nvidia", "cuda"), "gpu.amd.com": ("amd", "rocm")}
@@ -29,7 +29,7 @@ def hardware_of(node: ClusterNode, devices: DeviceIndex) -> Hardware:
     here = sorted(devices.of(node.name), key=lambda each: _natural(each.name))
     numa, siblings = _numa_nodes(node, [each for each in here if each.cpu is not None])
     known = frozenset(each.id for each in numa) if siblings is not None else frozenset()
-    gpus = _gpus([each for each in here if each.driver in VENDORS], known)
+    gpus = _gpus(here, known)
     nics = tuple(nic for each in here if (nic := _nic(each, known)) is not None)
     links = () if known else tuple(_links((*gpus, *nics), {each.rdma or each.id: each for each in here}))
     drivers = {str(each.attributes["driverVersion"]) for each in here if each.attributes.get("driverVersion")}
@@ -52,7 +52,7 @@ def hardware_of(node: ClusterNode, devices: DeviceIndex) -> Hardware:
 
 def _unknown(numa_nodes: int, cores: bool, gpus: bool, devices: bool) -> Iterator[str]:
     if not cores:
-        yield "which CPUs are of which NUMA node, and which are threads of one core"
+        yield UNKNOWN_CORES
     elif numa_nodes > 1:
         yield "memory of each NUMA node (taken for equal parts), and NUMA distances"
     if not devices:
@@ -66,9 +66,9 @@ def _numa_nodes(
 ) -> tuple[tuple[NumaNode, ...], tuple[tuple[int, ...], ...] | None]:
     """NUMA nodes and the threads of each core with several; None where no driver publishes the CPUs."""
     whole = (NumaNode(id=0, cpus=tuple(range(node.cpus)), memory=node.memory),)
-    places = {each.cpu: each.numa_node for each in cpus if each.cpu is not None}
-    if not places or None in places.values():
+    if not exact_cores(cpus):
         return whole, None
+    places = {each.cpu: each.numa_node for each in cpus if each.cpu is not None}
     numbers = sorted({number for number in places.values() if number is not None})
     cores: dict[tuple[Any, Any], list[int]] = {}
     for each in cpus:
@@ -86,16 +86,35 @@ def _numa_nodes(
     return numa, tuple(tuple(sorted(core)) for core in sorted(cores.values()) if len(core) > 1)
 
 
-def _gpus(devices: list[Device], numa: frozenset[int]) -> tuple[Gpu, ...]:
-    whole = [each for each in devices if each.attributes.get("type", "gpu") == "gpu"]
-    parts = [each for each in devices if each.attributes.get("type") == "mig"]
+def exact_cores(cpus: Sequence[Device]) -> bool:
+    """Whether these CPUs, all that a node publishes, can be given one by one."""
+    return bool(cpus) and all(each.numa_node is not None for each in cpus)
+
+
+def gpu_devices(devices: Sequence[Device]) -> tuple[list[Device], list[Device]]:
+    """Of a node's devices, the GPUs and their MIG devices."""
+    gpus = [each for each in devices if each.driver in VENDORS]
+    whole = [each for each in gpus if each.attributes.get("type", "gpu") == "gpu"]
+    ids = {each.id for each in whole}
+    parts = [
+        each
+        for each in gpus
+        if each.attributes.get("type") == "mig"
+        and each.attributes.get("profile")
+        and each.attributes.get("parentUUID") in ids
+    ]
+    return whole, parts
+
+
+def _gpus(devices: Sequence[Device], numa: frozenset[int]) -> tuple[Gpu, ...]:
+    whole, parts = gpu_devices(devices)
     found = []
     for number, device in enumerate(whole):
         vendor, slot = VENDORS[device.driver]
         instances = tuple(
             MigDevice(id=each.id, profile=str(each.attributes.get("profile") or ""))
             for each in parts
-            if each.attributes.get("parentUUID") == device.id and each.attributes.get("profile")
+            if each.attributes.get("parentUUID") == device.id
         )
         found.append(
             Gpu(

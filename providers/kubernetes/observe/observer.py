@@ -17,6 +17,7 @@ from providers.kubernetes.observe.foreign import ForeignPod, foreign_uses, parse
 from providers.kubernetes.observe.ledger import DeviceKey, DeviceLedger, HeldClaim, look_if_there
 from providers.kubernetes.observe.namespace_limits import NamespaceLimits, SeenLimits
 from providers.kubernetes.observe.nodes import ClusterNode, parse_node
+from providers.kubernetes.observe.offered import offered_devices
 from providers.kubernetes.observe.pods import OwnPod, is_ours, parse_pod
 from providers.kubernetes.observe.start_waits import StartWaits
 from schemas.kinds.parts.kubernetes import Kubernetes
@@ -54,6 +55,8 @@ class Observer:
         self.ledger = DeviceLedger(client, options)
         self.limits = NamespaceLimits(client, options)
         self._devices: tuple[int, DeviceIndex] = (-1, DeviceIndex(()))
+        self.told_cores: frozenset[str] = frozenset()
+        """Nodes whose cores can be given one by one, by the last observation: plans rest on that."""
         self._last: tuple[tuple[object, ...], Observation] | None = None
         self._seen: ClusterViews | None = None
         self._unused = False
@@ -133,6 +136,8 @@ class Observer:
             for key, pod in pods.objects.items()
             if isinstance(pod, OwnPod) and pod.spent and not pod.given_up
         }
+        offered = offered_devices(devices)
+        self.told_cores = offered.cores
         own = {key: pod for key, pod in pods.objects.items() if isinstance(pod, OwnPod)}
         # Bound to another node than its labels name: what bai decided is not what is there.
         strayed = {key for key, pod in own.items() if pod.node and pod.node != pod.kernel.labels.node}
@@ -165,6 +170,7 @@ class Observer:
             cordoned={node.name: node.cordoned for node in there if node.cordoned},
             foreign=uses,
             quotas=views.limits.outside(own, views.claims.objects.values(), devices, self._options),
+            offered=offered,
         )
 
     def close(self) -> None:

@@ -14,7 +14,7 @@ from providers.kubernetes.api.reflector import Key
 from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.hardware import VENDORS
-from providers.kubernetes.observe.ledger import HeldClaim
+from providers.kubernetes.observe.ledger import DeviceKey, HeldClaim
 from providers.kubernetes.observe.pods import OwnPod
 from schemas.kinds.parts.kubernetes import Kubernetes
 
@@ -81,7 +81,7 @@ def outside_quotas(
     quotas: Iterable[NamespaceQuota],
     pods: Mapping[Key, OwnPod],
     claims: Iterable[HeldClaim],
-    devices: Mapping[tuple[str, str, str], Device],
+    devices: Mapping[DeviceKey, Device],
     options: Kubernetes,
 ) -> tuple[OutsideQuota, ...]:
     """What each allows bai's pods, and what others have of it. Pure."""
@@ -102,7 +102,7 @@ def outside_quotas(
 def _own_use(
     pods: Mapping[Key, OwnPod],
     claims: Iterable[HeldClaim],
-    devices: Mapping[tuple[str, str, str], Device],
+    devices: Mapping[DeviceKey, Device],
 ) -> defaultdict[str, Counter[str]]:
     """Of each namespace, what bai's pods have there, by slot."""
     found: defaultdict[str, Counter[str]] = defaultdict(Counter)
@@ -116,10 +116,16 @@ def _own_use(
         if (claim.namespace, claim.owner) in owners:
             use = found[claim.namespace]
             use[CLAIMS] += 1
-            for device in filter(None, map(devices.get, claim.devices)):
-                if device.driver in VENDORS and device.attributes.get("type", "gpu") == "gpu":
-                    use[f"{VENDORS[device.driver][1]}.device"] += 1
+            for key in claim.devices:
+                if key[0] in VENDORS and _is_whole(key, devices.get(key)):
+                    use[f"{VENDORS[key[0]][1]}.device"] += 1
     return found
+
+
+def _is_whole(key: DeviceKey, device: Device | None) -> bool:
+    """What nobody publishes now, as while its kubelet begins anew, is known by its name, which is `gpu-0` or
+    `gpu-0-mig-1g10gb-0-1` of NVIDIA's driver."""
+    return "mig" not in key[2] if device is None else device.attributes.get("type", "gpu") == "gpu"
 
 
 def unplanned_parts(quotas: Iterable[NamespaceQuota]) -> list[str]:

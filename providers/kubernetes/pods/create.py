@@ -78,9 +78,9 @@ def _find_devices(observer: Observer, spec: KernelSpec) -> tuple[Device, ...]:
     """By what was last seen; looks again before it gives up. Raises KernelRefused."""
     node = spec.labels.node
     try:
-        return wanted_devices(spec, observer.last_devices().of(node))
+        return wanted_devices(spec, observer.last_devices().of(node), observer.told_cores)
     except KernelRefused:
-        return wanted_devices(spec, observer.devices().of(node))
+        return wanted_devices(spec, observer.devices().of(node), observer.told_cores)
 
 
 def _require_node(observer: Observer, spec: KernelSpec) -> ClusterNode:

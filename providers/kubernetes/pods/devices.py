@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 
 from providers.base import KernelSpec
@@ -43,9 +43,12 @@ class DeviceClasses:
         return next((name for name in (kind, device.driver) if name in self.known), "")
 
 
-def wanted_devices(spec: KernelSpec, here: Sequence[Device]) -> tuple[Device, ...]:
-    """The kernel's GPUs, NICs and, where its node publishes CPUs, cores, in its order. Raises KernelRefused
-    where its node publishes no such device."""
+def wanted_devices(
+    spec: KernelSpec, here: Sequence[Device], told_cores: Container[str] = ()
+) -> tuple[Device, ...]:
+    """The kernel's GPUs, NICs and, where its node publishes CPUs, cores, in its order. `told_cores`: nodes
+    whose CPUs were published when that was last told. Raises KernelRefused where its node publishes no such
+    device."""
     known = {device.id: device for device in here} | {d.rdma: d for d in here if d.rdma}
     cpus = {device.cpu: device for device in here if device.cpu is not None}
     found = []
@@ -53,7 +56,7 @@ def wanted_devices(spec: KernelSpec, here: Sequence[Device]) -> tuple[Device, ..
         if name not in known:
             raise _not_published(spec, f"device {name}")
         found.append(known[name])
-    for cpu in spec.cpus if cpus else ():
+    for cpu in spec.cpus if cpus or spec.labels.node in told_cores else ():
         if cpu not in cpus:
             raise _not_published(spec, f"CPU {cpu}")
         found.append(cpus[cpu])

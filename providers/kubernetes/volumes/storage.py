@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
+from typing import Any
 
 from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal, api_errors
+from providers.kubernetes.api.reflector import Reflector
 from providers.kubernetes.objects.names import namespaced
 from providers.kubernetes.objects.volume_claim import (
     RESOURCE,
@@ -20,6 +22,7 @@ from providers.kubernetes.objects.volume_claim import (
     claim_obstacle,
     claim_path,
     claim_state,
+    kept_of_claim,
     parse_trashed,
     requested_size,
     shrink_problem,
@@ -42,18 +45,24 @@ class KubernetesStorage:
     def __init__(self, connect: Callable[[], ApiClient]) -> None:
         self._connect = connect
         self._admitted: set[Place] = set()
+        self._claims: dict[str, Reflector[Object]] = {}
+        """Namespace → its claims, as they were looked at."""
 
     @cached_property
     def _client(self) -> ApiClient:
         return self._connect()
 
     def close(self) -> None:
+        for each in self._claims.values():
+            each.close()
+        self._claims.clear()
         if (opened := vars(self).pop("_client", None)) is not None:
             opened.close()
 
     def observe(self, folders: Sequence[VolumeFolder], *, usage: bool = False) -> Mapping[str, FolderState]:
-        """One list for each namespace with claims. How much is in a volume only kubelets know: `usage` makes
-        no difference. Folders that pods may mount are left out: nobody looks at them."""
+        """One list for each namespace with claims, and a watch for who looks again. How much is in a volume
+        only kubelets know: `usage` makes no difference. Folders that pods may mount are left out: nobody
+        looks at them."""
         claims: dict[str, dict[str, VolumeClaim]] = {}
         places: dict[Place, list[str]] = {}
         for folder in folders:
@@ -72,18 +81,38 @@ class KubernetesStorage:
         return found
 
     def _look_at_claims(self, namespace: str, claims: Mapping[str, VolumeClaim]) -> dict[str, FolderState]:
+        if (known := self._claims.get(namespace)) is None:
+            path = namespaced(RESOURCE, namespace)
+            known = self._claims.setdefault(namespace, Reflector(self._client, path, kept_of_claim))
         try:
             with api_errors():
-                listed = self._client.list(namespaced(RESOURCE, namespace)).items
+                there = known.look().objects
         except ProviderError as error:
             return {volume: FolderState("unknown", str(error)) for volume in claims}
-        there = {str(each["metadata"]["name"]): each for each in listed}
-        return {
-            volume: claim_state(there[claim.name], volume, claim)
-            if claim.name in there
-            else FolderState("absent")
-            for volume, claim in claims.items()
-        }
+        found = {}
+        for volume, claim in claims.items():
+            key = (namespace, claim.name)
+            if key in there:
+                found[volume] = claim_state(there[key], volume, claim)
+            elif why := known.broken.get(key):
+                found[volume] = FolderState(
+                    "unknown", f"claim {namespace}/{claim.name} cannot be read: {why}"
+                )
+            else:
+                found[volume] = FolderState("absent")
+        return found
+
+    def _record(self, claim: Object) -> Object:
+        """What an answer to us said, which a watch may tell later."""
+        known = self._claims.get(str(claim["metadata"].get("namespace")))
+        if known is not None:
+            known.record(claim)
+        return claim
+
+    def _forget(self, metadata: Mapping[str, Any]) -> None:
+        known = self._claims.get(metadata["namespace"])
+        if known is not None:
+            known.forget((metadata["namespace"], metadata["name"]), metadata["uid"])
 
     def _place_problem(self, place: Place) -> str:
         """Asked until pods are admitted: what a namespace admits seldom changes."""
@@ -120,7 +149,7 @@ class KubernetesStorage:
     def _new_claim(self, volume: str, claim: VolumeClaim) -> Object:
         path = namespaced(RESOURCE, claim.namespace)
         try:
-            return self._client.create(path, claim_manifest(volume, claim))
+            return self._record(self._client.create(path, claim_manifest(volume, claim)))
         except ApiRefusal as refusal:
             if refusal.reason != "AlreadyExists":
                 raise
@@ -133,7 +162,7 @@ class KubernetesStorage:
             return shrink_problem(claim, has)
         if has < claim.size:
             more = {"spec": {"resources": {"requests": {"storage": str(claim.size)}}}}
-            self._client.patch(claim_path(claim.namespace, claim.name), more)
+            self._record(self._client.patch(claim_path(claim.namespace, claim.name), more))
         return ""
 
     def trash(self, folder: VolumeFolder, record: TrashedVolume) -> None:
@@ -145,7 +174,7 @@ class KubernetesStorage:
         with api_errors():
             try:
                 about = {"metadata": {"annotations": {TRASH: record}}}
-                self._client.patch(claim_path(namespace, name), about)
+                self._record(self._client.patch(claim_path(namespace, name), about))
             except ApiRefusal as refusal:
                 if refusal.status != NOT_FOUND:
                     raise
@@ -181,7 +210,11 @@ class KubernetesStorage:
         same = {"uid": metadata["uid"], "resourceVersion": metadata["resourceVersion"]}
         with api_errors():
             path = claim_path(metadata["namespace"], metadata["name"])
-            self._client.delete(path, {"preconditions": same})
+            left = self._client.delete(path, {"preconditions": same})
+        if left.get("kind") == "Status":
+            self._forget(metadata)
+        else:
+            self._record(left)  # Its pods keep it, until they are gone.
 
 
 def _place(folder: VolumeFolder) -> Place:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
+from itertools import chain
 
 from planner.model.types import NodeInfo
 from planner.model.unhealthy_devices import unhealthy_sentences
@@ -17,7 +18,7 @@ from reconciler.values.plan import Drift, Plan
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import LIVE
 from reconciler.values.state import Actual, Existing
-from reconciler.values.unfit_gpus import unfit_gpus
+from reconciler.values.unfit_gpus import unfit_gpus, withdrawn_gpus
 from schemas.hardware.model import Hardware
 from schemas.problems.errors.plan import StalePlan
 
@@ -110,20 +111,22 @@ def refuse_unfit(plan: Plan, ask: Callable[[], Mapping[str, NodeHealth]]) -> Non
 
 
 def leave_unfit_gpus(found: Mapping[str, Decision], actual: Actual) -> dict[str, Decision]:
-    """The decisions; a session that is to be started again on a GPU that is unfit gets another place.
+    """The decisions; a session that is to be started again on a GPU that is unfit, or that nobody offers now,
+    gets another place.
 
     One that runs is left alone: only what has ended or is replaced anyway moves.
     """
-    if not any(one.unfit for one in actual.health.values()):
+    if actual.offered is None and not any(one.unfit for one in actual.health.values()):
         return dict(found)
-    return {identity: _leave_unfit_gpu(each, actual.health) for identity, each in found.items()}
+    return {identity: _leave_unfit_gpu(each, actual) for identity, each in found.items()}
 
 
-def _leave_unfit_gpu(decision: Decision, health: Mapping[str, NodeHealth]) -> Decision:
+def _leave_unfit_gpu(decision: Decision, actual: Actual) -> Decision:
     existing, placement = decision.existing, decision.placement
     if decision.need != "repair" or existing is None or placement is None:
         return decision
-    gone = next(unfit_gpus(placement, health), None)
+    unfit, offered = unfit_gpus(placement, actual.health), actual.offered
+    gone = next(chain(unfit, withdrawn_gpus(placement, offered) if offered is not None else ()), None)
     alive = any(kernel.state in LIVE for kernel in existing.kernels)
     if gone is None or (alive and not decision.replaces):
         return decision

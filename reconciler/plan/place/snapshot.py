@@ -15,6 +15,7 @@ from planner.model.types import (
     Snapshot,
 )
 from reconciler.plan.decide.node_health import without_unfit_gpus
+from reconciler.plan.decide.withdrawn_devices import withdrawn_reason, without_withdrawn_devices
 from reconciler.plan.planner_values import (
     group_info,
     node_info,
@@ -54,6 +55,7 @@ def node_infos(desired: Desired, actual: Actual) -> tuple[dict[str, NodeInfo], t
             homeless.append(node.name)
         else:
             info = without_unfit_gpus(node_info(node, hardware, group), actual.health.get(node.name))
+            info = without_withdrawn_devices(info, actual.offered)
             infos[node.name] = _with_observed_state(info, actual)
     warnings = []
     silent = [name for name in unknown if name not in actual.unprobed]
@@ -62,6 +64,7 @@ def node_infos(desired: Desired, actual: Actual) -> tuple[dict[str, NodeInfo], t
             f"hardware unknown, nothing is placed there: {_join_names(silent)}; probe or declare it"
         )
     warnings += _unprobed_warnings(unknown, actual.unprobed, actual.missed)
+    warnings += _withdrawn_warnings(infos.values(), actual)
     if homeless:
         warnings.append(f"in no resource group, nothing is placed there: {_join_names(homeless)}")
     return infos, tuple(warnings)
@@ -81,6 +84,18 @@ def _unprobed_warnings(
         yield f"{_join_names(names)} could not be probed, {so}: {why}"
 
 
+def _withdrawn_warnings(nodes: Iterable[NodeInfo], actual: Actual) -> Iterator[str]:
+    """One for each reason why nodes take nothing new; of GPUs alone it is said with the health of nodes."""
+    if actual.offered is None:
+        return
+    names: dict[str, list[str]] = {}
+    for node in nodes:
+        if why := withdrawn_reason(node.name, actual.hardware.get(node.name), actual.offered):
+            names.setdefault(why, []).append(node.name)
+    for why, found in names.items():
+        yield f"nothing new is placed on {_join_names(found)}: {why}"
+
+
 def _with_observed_state(info: NodeInfo, actual: Actual) -> NodeInfo:
     """A node that cannot be reached takes nothing new, nor does one that is not provisioned yet."""
     missed = actual.missed.get(info.name)
@@ -89,8 +104,10 @@ def _with_observed_state(info: NodeInfo, actual: Actual) -> NodeInfo:
     if why := unready_reason(actual.provision_status, actual.provision_records, info.name):
         return replace(info, state="unprovisioned", note=why)
     if missed is None:
-        why = actual.cordoned.get(info.name, "") if info.state == "active" else ""
-        return replace(info, state="cordoned", note=why) if why else info
+        why = actual.cordoned.get(info.name) or withdrawn_reason(
+            info.name, actual.hardware.get(info.name), actual.offered
+        )
+        return replace(info, state="cordoned", note=why) if why and info.state == "active" else info
     since = f"since {format_time(missed.since)}: " if missed.since is not None else ""
     return replace(info, state="unreachable", note=f"{since}{missed.why}")
 

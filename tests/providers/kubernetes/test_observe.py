@@ -16,9 +16,12 @@ from providers.kubernetes.observe.ledger import DeviceKey, HeldClaim, parse_clai
 from providers.kubernetes.observe.namespace_limits import SeenLimits
 from providers.kubernetes.observe.nodes import parse_node
 from providers.kubernetes.observe.observer import ClusterViews, double_allocations
+from providers.kubernetes.observe.offered import offered_devices
 from providers.kubernetes.observe.pods import parse_pod
-from providers.kubernetes.pods.devices import DeviceClasses
-from tests.providers.kubernetes.specs import LABELS, claim, gpu, node, pod, resource_slice
+from providers.kubernetes.pods.devices import DeviceClasses, wanted_devices
+from reconciler.values.unfit_gpus import known_devices
+from schemas.problems.errors.kernel import KernelRefused
+from tests.providers.kubernetes.specs import LABELS, claim, gpu, kernel, node, pod, resource_slice
 
 GIB = 2**30
 AT = {"startedAt": "2026-01-01T12:00:01Z", "finishedAt": "2026-01-01T12:00:05Z"}
@@ -184,6 +187,36 @@ def test_what_hardware_a_node_has() -> None:
     assert "direct links between GPUs" in found.unknown
     bare = hardware_of(parse_node(node()), DeviceIndex(()))
     assert bare.gpus == () and any("no DRA driver" in each for each in bare.unknown)
+
+
+def test_exactly_what_hardware_would_have_is_offered() -> None:
+    odd = {"name": "odd", "attributes": {"uuid": {"string": "ODD-1"}}}
+    lost = gpu(6, type="mig", profile="1g.10gb", parentUUID="GPU-9", uuid="MIG-6")
+    mig = gpu(5, type="mig", profile="1g.10gb", parentUUID="GPU-2", uuid="MIG-5")
+    nic = {"name": "nic", "attributes": {"dra.net/rdmaDevice": {"string": "mlx5_0"}}}
+    cpu = {"name": "cpu", "attributes": {"cpuID": {"int": 0}, "dra.cpu/numaNodeID": {"int": 0}}}
+    unplaced = {"name": "cpu", "attributes": {"cpuID": {"int": 1}}}
+    slices = [
+        resource_slice(gpu(1), gpu(2), mig, lost), resource_slice(nic, driver="dra.net"),
+        resource_slice(odd, driver="odd.example.com"), resource_slice(cpu, driver="dra.cpu"),
+        resource_slice(cpu, unplaced, driver="dra.cpu", node="n1"),
+    ]  # fmt: skip
+    devices = DeviceIndex(devices_of(slices))
+    found = offered_devices(devices)
+    assert found.cores == {"n0"}
+    for name in ("n0", "n1"):
+        hardware = hardware_of(parse_node(node(name)), devices)
+        assert found.devices[name] == known_devices(hardware)
+        assert hardware.knows_cores == (name in found.cores)
+    assert found.devices["n0"] == {"GPU-1", "GPU-2", "MIG-5", "mlx5_0"}
+    assert offered_devices(DeviceIndex(())).devices == {}
+
+
+def test_cores_that_a_plan_rests_on_are_not_left_out() -> None:
+    spec = kernel(cpus=(0,))
+    assert wanted_devices(spec, ()) == ()
+    with pytest.raises(KernelRefused, match="publishes CPU 0 of node n0"):
+        wanted_devices(spec, (), {"n0"})
 
 
 def test_devices_of_one_numa_node_are_near_where_nobody_tells_its_cpus() -> None:

@@ -59,6 +59,12 @@ def test_what_is_not_of_bais_pods_is_of_others() -> None:
     assert found.others == {"cpu": 500, "mem": 36 * MIB, "pods": 2, "cuda.device": 1}
 
 
+def test_what_bais_pods_have_is_theirs_while_no_driver_publishes_it() -> None:
+    mine = claim("mine", "gpu-0", "gpu-0-mig-1g10gb-0-1", namespace="bai", owner="u1")
+    found = outside_quotas([quota({GPUS: "1"})], own(), claims(mine), {}, Options(namespace="bai"))
+    assert [each.others["cuda.device"] for each in found] == [0]
+
+
 def test_pods_that_have_ended_count_no_more() -> None:
     assert left(quota({"pods": "1"}), own("Succeeded")).others["pods"] == 1
     assert left(quota({}), own()).others["pods"] == 0, "the controller has not counted it yet"
