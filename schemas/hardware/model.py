@@ -22,6 +22,7 @@ Positive = Annotated[int, Strict(), Field(ge=1)]
 Flag = Annotated[bool, Strict()]
 NodeKey = Annotated[int, Field(ge=0), WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,6}$"})]
 IpAddress = Annotated[str, Field(pattern=r"^[0-9a-fA-F:.]{2,45}$")]
+PageSize = Literal["2Mi", "1Gi"]
 LinkKind = Literal["NV", "XGMI", "PIX", "PXB", "PHB", "NODE", "SYS"]
 """`NV`/`XGMI` direct links; then the PCI classes of `nvidia-smi topo -m`, nearest first."""
 
@@ -40,7 +41,9 @@ class NumaNode(_HardwareModel):
     cpus: CpuList = ()
     """Online logical CPUs, written as a list string (`0-15,32-47`)."""
     memory: Bytes = 0
-    """Bytes."""
+    """Bytes, huge pages included."""
+    hugepages: dict[PageSize, Bytes] = {}
+    """Bytes of it that are set aside as huge pages, by their size."""
     kind: Literal["dram", "hbm", "cxl", "gpu"] = "dram"
     distances: dict[NodeKey, Natural] = {}
     """NUMA distance to other nodes by id, 10 = local."""

@@ -11,11 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from providers.kubernetes.objects.amounts import PAGES
 from providers.kubernetes.objects.device import STANDARD, Device
 from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.devices import DeviceIndex
 from providers.kubernetes.observe.nodes import ClusterNode
-from schemas.hardware.model import Gpu, Hardware, Link, MigDevice, Nic, NumaNode, Software
+from schemas.hardware.model import Gpu, Hardware, Link, MigDevice, Nic, NumaNode, PageSize, Software
 
 _INDEX = re.compile(r"([0-9]{1,4})$")
 VENDORS = {"gpu.nvidia.com": ("nvidia", "cuda"), "gpu.amd.com": ("amd", "rocm")}
@@ -54,7 +55,7 @@ def _unknown(numa_nodes: int, cores: bool, gpus: bool, devices: bool) -> Iterato
     if not cores:
         yield "which CPUs are of which NUMA node, and which are threads of one core"
     elif numa_nodes > 1:
-        yield "memory of each NUMA node (taken for equal parts), and NUMA distances"
+        yield "memory and huge pages of each NUMA node (taken for equal parts), and NUMA distances"
     if not devices:
         yield "GPUs and NICs: no DRA driver publishes devices of this node"
     elif gpus:
@@ -65,7 +66,8 @@ def _numa_nodes(
     node: ClusterNode, cpus: list[Device]
 ) -> tuple[tuple[NumaNode, ...], tuple[tuple[int, ...], ...] | None]:
     """NUMA nodes and the threads of each core with several; None where no driver publishes the CPUs."""
-    whole = (NumaNode(id=0, cpus=tuple(range(node.cpus)), memory=node.memory),)
+    cpus_of_all = tuple(range(node.cpus))
+    whole = (NumaNode(id=0, cpus=cpus_of_all, memory=node.memory, hugepages=_pages(node, 0, 1)),)
     places = {each.cpu: each.numa_node for each in cpus if each.cpu is not None}
     if not places or None in places.values():
         return whole, None
@@ -80,10 +82,21 @@ def _numa_nodes(
             id=number,
             cpus=tuple(sorted(cpu for cpu, place in places.items() if place == number)),
             memory=node.memory // len(numbers),
+            hugepages=_pages(node, at, len(numbers)),
         )
-        for number in numbers
+        for at, number in enumerate(numbers)
     )
     return numa, tuple(tuple(sorted(core)) for core in sorted(cores.values()) if len(core) > 1)
+
+
+def _pages(node: ClusterNode, at: int, of: int) -> dict[PageSize, int]:
+    """Huge pages of the `at`-th of so many NUMA nodes, taken for equal parts."""
+    found: dict[PageSize, int] = {}
+    for slot, amount in node.hugepages.items():
+        size, name = PAGES[slot]
+        count, rest = divmod(amount // size, of)
+        found[name] = (count + (at < rest)) * size
+    return found
 
 
 def _gpus(devices: list[Device], numa: frozenset[int]) -> tuple[Gpu, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,16 @@ def test_what_is_not_of_bais_pods_is_of_others() -> None:
     assert (found.name, found.project) == ("ResourceQuota/bai/q", "")
     assert found.hard == {"cpu": 4000, "mem": 1024 * MIB, "pods": 5, "cuda.device": 2}
     assert found.others == {"cpu": 500, "mem": 36 * MIB, "pods": 2, "cuda.device": 1}
+
+
+def test_huge_pages_of_quotas_are_counted() -> None:
+    hard = {"requests.hugepages-2Mi": "64Mi", "hugepages-1Gi": "4Gi"}
+    pods = own()
+    ((key, mine),) = pods.items()
+    pods[key] = replace(mine, charged={**(mine.charged or {}), "hugepages-2Mi": 6 * MIB})
+    found = left(quota({"requests.hugepages-2Mi": "10Mi", "hugepages-1Gi": "1Gi"}, hard=hard), pods)
+    assert found.hard == {"hugepages-2Mi": 64 * MIB, "hugepages-1Gi": 4096 * MIB}
+    assert found.others == {"hugepages-2Mi": 4 * MIB, "hugepages-1Gi": 1024 * MIB}
 
 
 def test_pods_that_have_ended_count_no_more() -> None:
