@@ -8,9 +8,17 @@ source could not tell is left out and named in `unknown`; nothing is guessed sil
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    Strict,
+    WithJsonSchema,
+    model_serializer,
+)
 from pydantic.alias_generators import to_camel
 
 from schemas.hardware.cpuset import CpuList
@@ -47,6 +55,12 @@ class NumaNode(_HardwareModel):
     kind: Literal["dram", "hbm", "cxl", "gpu"] = "dram"
     distances: dict[NodeKey, Natural] = {}
     """NUMA distance to other nodes by id, 10 = local."""
+
+    @model_serializer(mode="wrap")
+    def _write(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Digests of machines that have none are what they were before there was this field.
+        written: dict[str, Any] = handler(self)
+        return written if self.hugepages else {n: v for n, v in written.items() if n != "hugepages"}
 
 
 class Gpu(_HardwareModel):
