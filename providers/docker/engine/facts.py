@@ -76,7 +76,6 @@ def _missing_limits(info: Mapping[str, Any], rootless: bool) -> dict[Limit, str]
         missing = dict.fromkeys(_NEEDS, "the engine is rootless without control groups delegated to it")
     else:
         missing = {limit: why for limit, (fact, why) in _NEEDS.items() if not info.get(fact)}
-    missing[Limit.HUGEPAGES] = "Docker has no limit on them"
     if loose := _no_scratch_limit(info, rootless):
         missing[Limit.SCRATCH] = loose
     return missing
