@@ -28,13 +28,13 @@ KernelState = Literal["creating", "starting", "running", "stopping", "exited", "
 
 
 class Limit(enum.StrEnum):
-    """A limit that a provider may or may not be able to enforce; the plan warns by name about those it
-    cannot."""
+    """What a provider may or may not be able to enforce; the plan warns by name where it cannot."""
 
     CPUSET = "cpuset"
     CPU_SHARE = "cpu-share"
     MEMSET = "memory-nodes"
     MEMORY = "memory"
+    HUGEPAGES = "hugepages"
     PIDS = "pids"
     SCRATCH = "scratch"
     DEVICES = "devices"
@@ -207,6 +207,8 @@ class KernelSpec:
     memory: int = 0
     """Bytes; 0 means unlimited."""
     shm: int = 0
+    hugepages: Mapping[str, int] = field(default_factory=dict)
+    """Slot (`hugepages-2Mi`) → bytes."""
     pids: int = 0
     scratch: int = 0
     """Bytes that its own files may take on the node's disk; 0 means unlimited."""
@@ -344,8 +346,7 @@ def unfenced() -> None:
 
 
 class Provider(Protocol):
-    """One agent provider. Methods raise `ProviderError` only; `ProviderUnavailable` and its kind are
-    retryable."""
+    """Methods raise `ProviderError` only; `ProviderUnavailable` and its kind are retryable."""
 
     def capabilities(self) -> Capabilities: ...
 
@@ -385,8 +386,7 @@ class Provider(Protocol):
     def execute(
         self, kernel_id: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None = None, tty: bool = False
     ) -> int:
-        """Run a command inside the kernel's limits and view, attached to the caller's stdio; gives its exit
-        code."""
+        """Run a command in the kernel's limits and view, on the caller's stdio; gives its exit code."""
         ...
 
     def close(self) -> None:

@@ -23,6 +23,8 @@ class ForeignUse:
     """Bytes."""
     devices: tuple[str, ...] = ()
     """Ids, as the node's hardware has them."""
+    hugepages: Mapping[str, int] = field(default_factory=dict)
+    """Slot (`hugepages-2Mi`) → bytes."""
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,8 @@ def plan_page() -> str:
     definitions["Action"]["properties"] |= flattened
     docs = _attribute_docs(
         "reconciler/values/plan.py", "reconciler/values/sides.py", "reconciler/values/changes/cause.py",
-        "reconciler/values/changes/change.py", "planner/model/types.py", "providers/base.py",
+        "reconciler/values/changes/change.py", "planner/model/types.py", "planner/model/huge_pages.py",
+        "providers/base.py",
         "reconciler/values/records.py", "reconciler/values/rollout.py", "providers/provisioning.py",
     )  # fmt: skip
     docs["Action", "why"] = "The cause in words, for readers."

@@ -70,7 +70,7 @@ def format_milli(milli: int) -> str:
 
 def slot_amount(name: str, amount: int) -> str:
     """One amount of a slot in words: `16 cpu`, `64GiB mem`, `2 cuda.device`, `0.5 cuda.shares`."""
-    if name == "mem":
+    if name == "mem" or name.startswith("hugepages-"):
         return size(amount)
     if name == "cpu" or name.endswith(".shares"):
         return format_milli(amount)

@@ -110,7 +110,7 @@ def _typical_shapes(snapshot: Snapshot, group: GroupInfo) -> dict[Shape, int]:
 
 def _asks_for_something(shape: Shape) -> bool:
     demands = [need.sum for need in shape.needs]
-    return any(one.cores or one.milli or one.memory or one.wants_devices for one in demands)
+    return any(one.cores or one.milli or one.memory or one.pages or one.wants_devices for one in demands)
 
 
 def _shape_text(shape: Shape) -> str:

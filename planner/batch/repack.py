@@ -119,7 +119,7 @@ def _request_key(session: SessionRequest, shapes: ShapeCache) -> _RequestKey | N
 def _single_node_key(need: Need, models: frozenset[str]) -> _RequestKey | None:
     wanted = need.sum
     devices = [*(slot for slot, _ in wanted.whole), *(share.slot for share in wanted.shares)]
-    if len(devices) > 1 or wanted.joined or wanted.storage:
+    if len(devices) > 1 or wanted.joined or wanted.storage or wanted.pages:
         return None
     gpus, milli = (wanted.whole[0][1], 1000) if wanted.whole else (0, 0)
     if wanted.whole and not wanted.whole[0][0].endswith(DEVICE):

@@ -11,11 +11,14 @@ the optimum.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 from planner.devices import amounts, fractional
+from planner.model import slots
 from planner.model.demand import Demand
 from planner.model.device_family import bits
+from planner.model.huge_pages import PageGrant, hold_pages
 from planner.model.node_state import DomainRoom, ResourceState, domain_room
 from planner.model.topology import Topology
 
@@ -36,6 +39,7 @@ class Mapping(NamedTuple):
     """Every NUMA domain it touches."""
     link: int
     """Sum of pair costs of its devices, see `planner.model.links`."""
+    pages: tuple[PageGrant, ...] = ()
 
 
 class _DeviceChoice(NamedTuple):
@@ -119,13 +123,16 @@ def _choose_devices(
 def _has_room(
     topology: Topology, state: ResourceState, room: DomainRoom, domains: tuple[int, ...], demand: Demand
 ) -> bool:
-    """Whether cores, memory and whole devices suffice on these domains together."""
+    """Whether cores, memory, huge pages and whole devices suffice on these domains together."""
     if demand.cores and sum(room.cores[at] for at in domains) < demand.cores:
         return False
     if demand.milli and sum(room.milli[at] for at in domains) < demand.milli:
         return False
     if demand.memory and sum(room.memory[at] for at in domains) < demand.memory:
         return False
+    for slot, amount in demand.pages:
+        if slot not in room.pages or sum(room.pages[slot][at] for at in domains) < amount:
+            return False
     for slot, count in demand.whole:
         at = topology.by_slot.get(slot)
         if at is None or (state.free[at] & topology.families[at].within(domains)).bit_count() < count:
@@ -236,18 +243,34 @@ def _build_mapping(
         for at, whole, part, size in zip(domains, cores, milli, memory, strict=True)
         if whole or part or size
     )
+    pages = tuple(_divide_pages(topology, room, domains, demand, weights if any(weights) else cores))
+    pages_left, _ = hold_pages(topology.pages, topology.domains, state.pages, pages)
     touched = {at for at, _, _ in parts}
+    touched |= {at for at in domains for grant in pages if grant.node == topology.domains[at]}
     for family, chosen in device_masks(devices):
         touched |= topology.families[family].domains_of(chosen)
     return Mapping(
-        state=_state_after(state, mask, parts, demand, devices),
+        state=_state_after(state, mask, parts, demand, devices)._replace(pages=pages_left),
         cores=mask,
         parts=parts or ((domains[0], 0, 0),),
         whole=devices.whole,
         pieces=devices.pieces,
         domains=tuple(sorted(touched)) or domains[:1],
         link=sum(topology.families[family].link_cost(chosen) for family, chosen in device_masks(devices)),
+        pages=pages,
     )
+
+
+def _divide_pages(
+    topology: Topology, room: DomainRoom, domains: tuple[int, ...], demand: Demand, weights: list[int]
+) -> Iterator[PageGrant]:
+    """Huge pages over the domains, like memory, but whole ones."""
+    for slot, amount in demand.pages:
+        size = slots.PAGES[slot]
+        free = [room.pages[slot][at] // size for at in domains]
+        for at, count in zip(domains, _divide_by_policy(demand, amount // size, free, weights), strict=True):
+            if count:
+                yield PageGrant(slot, topology.domains[at], count * size)
 
 
 def _divide_over_domains(demand: Demand, total: int, room: list[int], weights: list[int]) -> list[int]:
@@ -301,4 +324,4 @@ def _state_after(
         if had > milli:
             left[family, device] = had - milli
     part = tuple(sorted((family, device, milli) for (family, device), milli in left.items()))
-    return ResourceState(state.cores & ~cores, tuple(shared), tuple(memory), tuple(free), part)
+    return ResourceState(state.cores & ~cores, tuple(shared), tuple(memory), tuple(free), part, state.pages)

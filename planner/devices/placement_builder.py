@@ -31,6 +31,7 @@ class PlacementBuilder:
             built.devices,
             built.nics if fabric else (),
             built.parts,
+            hugepages=built.hugepages,
         )
 
     def connection(self, mapping: Mapping) -> str:
@@ -70,6 +71,7 @@ def _nameless_placement(topology: Topology, mapping: Mapping) -> KernelPlacement
         devices=tuple(grants),
         nics=_nearest_nics(topology, mapping),
         parts=parts,
+        hugepages=mapping.pages,
     )
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from planner.model import slots
+from planner.model.huge_pages import whole_pages
 from planner.model.types import Fractional, GroupInfo, KernelRequest, NumaPolicy, SessionRequest
 
 
@@ -40,6 +41,8 @@ class Demand(NamedTuple):
     """Its devices of a slot are joined by direct links."""
     rails: tuple[int, ...] = ()
     """Rails of the kernels beside it, preferred where NICs are as near."""
+    pages: tuple[tuple[str, int], ...] = ()
+    """Slot and bytes of huge pages, in whole pages."""
 
     @property
     def wants_devices(self) -> bool:
@@ -86,6 +89,9 @@ def demand_of(kernel: KernelRequest, session: SessionRequest, group: GroupInfo) 
         cores=-(-cpu // 1000) if exclusive else 0,
         milli=0 if exclusive else max(0, cpu),
         memory=max(0, kernel.slots.get(slots.MEMORY, 0)),
+        pages=tuple(
+            (slot, amount) for slot in slots.PAGES if (amount := whole_pages(kernel.slots.get(slot, 0), slot))
+        ),
         whole=tuple(whole),
         shares=tuple(shares),
         numa=session.numa or group.numa,
@@ -125,6 +131,7 @@ def combined_demand(demands: tuple[Demand, ...]) -> Demand:
         cores=sum(demand.cores for demand in demands),
         milli=sum(demand.milli for demand in demands),
         memory=sum(demand.memory for demand in demands),
+        pages=tuple(sorted(slots.total(dict(demand.pages) for demand in demands).items())),
         whole=tuple(sorted(whole.items())),
         shares=tuple(sorted(pieces)),
         numa=first.numa,

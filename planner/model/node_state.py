@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 from planner.model.device_family import mask_of
+from planner.model.huge_pages import PagesByDomain, hold_pages, room_of
 from planner.model.topology import Topology
 from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, NumaPart
 from planner.model.unhealthy_devices import unhealthy_devices
@@ -25,21 +26,26 @@ class ResourceState(NamedTuple):
     """Mask of untouched devices, per family."""
     part: tuple[tuple[int, int, int], ...]
     """(family, device, free milli) of devices that are partly given away, ascending."""
+    pages: PagesByDomain = ()
+    """Free bytes of huge pages per domain, of each of the topology's sizes; negative like memory."""
 
 
 class DomainRoom(NamedTuple):
-    """A state counted per domain: free exclusive cores, free shared milli-cores, free bytes."""
+    """A state counted per domain: free exclusive cores, free shared milli-cores, free bytes, and, by slot,
+    those of huge pages."""
 
     cores: tuple[int, ...]
     milli: tuple[int, ...]
     memory: tuple[int, ...]
+    pages: Mapping[str, tuple[int, ...]]
 
 
 def domain_room(topology: Topology, state: ResourceState) -> DomainRoom:
     counts = [(state.cores & mask).bit_count() for mask in topology.core_masks]
     cores = tuple(max(0, have + (-used // 1000)) for have, used in zip(counts, state.shared, strict=True))
     milli = tuple(max(0, 1000 * have - used) for have, used in zip(counts, state.shared, strict=True))
-    return DomainRoom(cores, milli, tuple(max(0, free) for free in state.memory))
+    pages = room_of(topology.pages, state.pages)
+    return DomainRoom(cores, milli, tuple(max(0, free) for free in state.memory), pages)
 
 
 def initial_state(topology: Topology, node: NodeInfo) -> ResourceState:
@@ -56,6 +62,7 @@ def initial_state(topology: Topology, node: NodeInfo) -> ResourceState:
         memory=_without_reserve(topology.memory, node.reserved_memory),
         free=free,
         part=(),
+        pages=tuple(topology.pages.values()),
     )
 
 
@@ -79,12 +86,14 @@ def hold_kernel(
     if held.cores & ~state.cores & topology.usable_cores:
         mismatches.append("cores that are taken or reserved")
     mismatches += held.unknown_domains
+    pages, no_pages = hold_pages(topology.pages, topology.domains, state.pages, kernel.hugepages)
+    mismatches += no_pages
     shared, memory = list(state.shared), list(state.memory)
     for at, milli, size in held.domains:
         memory[at] -= size
         shared[at] += milli
     free, part_free, missing = _hold_devices(state, held.devices, known)
-    left = ResourceState(state.cores & ~held.cores, tuple(shared), tuple(memory), free, part_free)
+    left = ResourceState(state.cores & ~held.cores, tuple(shared), tuple(memory), free, part_free, pages)
     return left, (*mismatches, *missing)
 
 

@@ -10,6 +10,9 @@ from collections.abc import Iterable, Mapping
 
 CPU = "cpu"
 MEMORY = "mem"
+HUGEPAGES = "hugepages-"
+PAGES = {"hugepages-1Gi": 1 << 30, "hugepages-2Mi": 2 << 20}
+"""Bytes of one huge page, by slot."""
 SHARES = ".shares"
 DEVICE = ".device"
 PODS = "pods"
@@ -31,7 +34,7 @@ def total(maps: Iterable[Mapping[str, int]]) -> dict[str, int]:
 
 def is_device(slot: str) -> bool:
     """Whether the slot is an accelerator of some kind rather than CPU or memory."""
-    return slot not in {CPU, MEMORY}
+    return slot not in {CPU, MEMORY} and not slot.startswith(HUGEPAGES)
 
 
 def whole_slot(shares_slot: str) -> str:
@@ -73,6 +76,8 @@ def amount_text(slot: str, amount: int) -> str:
         return f"{text} core" if text == "1" else f"{text} cores"
     if slot == MEMORY:
         return bytes_text(amount)
+    if slot.startswith(HUGEPAGES):
+        return f"{bytes_text(amount)} of {slot}"
     if slot.endswith(SHARES):
         return f"{decimal(amount)} {slot}"
     if slot == PODS:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from planner.model import links
 from planner.model.device_family import DeviceFamily, DeviceLinks, bits
+from planner.model.huge_pages import pages_of
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 from schemas.values.once_per_value import once_per_value
 
@@ -40,7 +41,11 @@ class Topology:
         ]
         self.nodes: tuple[NumaNode, ...] = tuple(nodes) or hardware.numa_nodes[:1]
         self.domains = tuple(node.id for node in self.nodes)
-        self.memory = tuple(node.memory if node.kind == "dram" or node.cpus else 0 for node in self.nodes)
+        own = [node if node.kind == "dram" or node.cpus else None for node in self.nodes]
+        self.memory = tuple(max(0, node.memory - sum(node.hugepages.values())) if node else 0 for node in own)
+        """Without what is set aside as huge pages: nothing else is made of these."""
+        self.pages = pages_of(own)
+        """Bytes of huge pages per domain, of each size that there is any of."""
         self.cores = self._cores()
         self.core_masks = self._core_masks()
         self.families = self._families()

@@ -1,12 +1,10 @@
 """The words of the planner: requests in, placements and waits out. All values are immutable and made of
 integers and strings.
 
-Slots are named integers in their smallest unit: `cpu` (milli-cores; an exclusive core is 1000), `mem`
-(bytes),
-`cuda.device` (whole devices), `cuda.mig.<profile>` (instances), `cuda.shares` (milli of the user's unit, of
-which a group's
-`Fractional.shares_per_device` make one device). A core is a physical core: an exclusive one is given with all
-its threads.
+Slots are named integers in their smallest unit: `cpu` (milli-cores; an exclusive core is 1000), `mem` and
+`hugepages-2Mi` (bytes), `cuda.device` (whole devices), `cuda.mig.<profile>` (instances), `cuda.shares` (milli
+of the user's unit, of which a group's `Fractional.shares_per_device` make one device). A core is a physical
+core: an exclusive one is given with all its threads.
 """
 
 from __future__ import annotations
@@ -15,6 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from math import inf
 from typing import TYPE_CHECKING, Literal
+
+from planner.model.huge_pages import PageGrant
 
 if TYPE_CHECKING:
     from schemas.hardware.model import Hardware
@@ -198,6 +198,7 @@ class KernelPlacement:
     network: Literal["", "default", "host", "bridge", "overlay", "pods"] = ""
     """How it is connected; empty where its provider has but one way."""
     ports: tuple[PortGrant, ...] = ()
+    hugepages: tuple[PageGrant, ...] = ()
 
     def listening(self, port: int) -> int:
         """Where it really serves a port that its document names: another one on its node's own network,
@@ -269,8 +270,7 @@ class Wait:
     """Whether later sessions were placed before it in this plan."""
     skips: int = 0
     """How often later sessions were placed before it, this plan included: the next plan's
-    `SessionRequest.skips`.
-    """
+    `SessionRequest.skips`."""
 
     @property
     def is_held(self) -> bool:

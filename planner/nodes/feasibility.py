@@ -34,6 +34,11 @@ def _has_room(table: NodeTable, have: Ints, demand: Demand) -> Bools:
         result &= have[MILLI] >= demand.milli
     if demand.memory:
         result &= have[MEMORY] >= demand.memory
+    for slot, amount in demand.pages:
+        row = table.page_rows.get(slot)
+        if row is None:
+            return np.zeros_like(result)
+        result &= have[row] >= amount
     for slot, count in demand.whole:
         feature = table.device_rows.get(slot)
         if feature is None:

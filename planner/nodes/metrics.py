@@ -10,7 +10,7 @@ SIZES = (1, 2, 4, 8, 16)
 
 def slot_totals(table: NodeTable, amounts: Ints) -> dict[str, int]:
     """Totals over the active nodes: `cpu` milli, `mem` bytes, untouched devices per slot, and `.shares` milli
-    beside `.device`.
+    beside `.device`, bytes of huge pages.
     """
     active = table.active
     sums = [int(value) for value in amounts[:, active].sum(axis=1)] if active else [0] * table.width
@@ -19,6 +19,7 @@ def slot_totals(table: NodeTable, amounts: Ints) -> dict[str, int]:
         result[slot] = sums[feature.whole]
         if slot.endswith(slots.DEVICE):
             result[slot.removesuffix(slots.DEVICE) + slots.SHARES] = sums[feature.milli]
+    result |= {slot: sums[row] for slot, row in table.page_rows.items()}
     return result
 
 

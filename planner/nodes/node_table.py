@@ -69,8 +69,8 @@ class NodeTable:
     """One group's nodes. `totals[feature, node]` counts whole nodes, `domains[feature, domain, node]` NUMA
     domains.
 
-    Features are CORES (free exclusive), MILLI (free shared), MEMORY (bytes), and three per device slot
-    (`device_rows`). A domain that a
+    Features are CORES (free exclusive), MILLI (free shared), MEMORY (bytes), three per device slot
+    (`device_rows`), and bytes of huge pages (`page_rows`). A domain that a
     node does not have holds -1 cores, so that nothing fits there.
     """
 
@@ -87,7 +87,9 @@ class NodeTable:
         self.device_rows = {
             slot: DeviceRows(3 + 3 * at, 4 + 3 * at, 5 + 3 * at) for at, slot in enumerate(names)
         }
-        self.width = 3 + 3 * len(names)
+        sizes = sorted({slot for topology in hardware_kinds.values() for slot in topology.pages})
+        self.page_rows = {slot: 3 + 3 * len(names) + at for at, slot in enumerate(sizes)}
+        self.width = 3 + 3 * len(names) + len(sizes)
         devices = max(
             (len(f.ids) for t in hardware_kinds.values() for f in t.families if f.slot.endswith(".device")),
             default=0,
@@ -211,6 +213,8 @@ class NodeTable:
         room = domain_room(topology, state)
         table: Ints = np.zeros((self.width, self.depth), dtype=np.int64)
         table[:3, : len(topology.domains)] = (room.cores, room.milli, room.memory)
+        for slot, amounts in room.pages.items():
+            table[self.page_rows[slot], : len(topology.domains)] = amounts
         totals: Ints = table.sum(axis=1)
         table[CORES, len(topology.domains) :] = -1
         for number, family in enumerate(topology.families):

@@ -26,8 +26,9 @@ def map_need(
     return tuple(mappings[one] for one in range(len(need.demands))), state
 
 
-def _size(need: Need, at: int) -> tuple[int, int, int, int]:
-    """Sort key: most devices first, then cores, then memory, then the given order."""
+def _size(need: Need, at: int) -> tuple[int, int, int, int, int]:
+    """Sort key: most devices first, then cores, then memory, then huge pages, then the given order."""
     demand = need.demands[at]
     devices = sum(1000 * count for _, count in demand.whole) + sum(share.milli for share in demand.shares)
-    return (-devices, -1000 * demand.cores - demand.milli, -demand.memory, at)
+    pages = sum(amount for _, amount in demand.pages)
+    return (-devices, -1000 * demand.cores - demand.milli, -demand.memory, -pages, at)

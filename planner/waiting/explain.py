@@ -178,7 +178,8 @@ def _largest_block_text(
         return f"{where}, {name}, has {most}"
     total = unit(int(values[nodes].sum()))
     if met:
-        return f"of {slots.plural(len(nodes), 'node')} with {met} free, {name} has the most {kind}: {most}"
+        what = "" if kind in slots.PAGES else f" {kind}"  # They are named with their amount.
+        return f"of {slots.plural(len(nodes), 'node')} with {met} free, {name} has the most{what}: {most}"
     verb = "are" if not total.startswith("1 ") else "is"
     return f"the largest free block is {most} on {name}; {total} {verb} free in fragments"
 
@@ -213,6 +214,9 @@ def wanted_resources(table: NodeTable, demand: Demand, have: Ints) -> list[Wante
         found.append(WantedResource("cores", demand.cores, have[CORES], _cores_text))
     if demand.memory:
         found.append(WantedResource("memory", demand.memory, have[MEMORY], slots.bytes_text))
+    for slot, amount in demand.pages:
+        values = have[table.page_rows[slot]] if slot in table.page_rows else absent
+        found.append(WantedResource(slot, amount, values, partial(slots.amount_text, slot)))
     return found
 
 
@@ -241,6 +245,7 @@ def demand_text(demand: Demand) -> str:
         parts.append(slots.amount_text(slots.CPU, demand.milli) + " (shared)")
     if demand.memory:
         parts.append(slots.bytes_text(demand.memory))
+    parts += [slots.amount_text(slot, amount) for slot, amount in demand.pages]
     return ", ".join(parts) or "a place"
 
 

@@ -10,6 +10,10 @@ from providers.docker.engine.facts import EngineFacts
 from providers.docker.fleet import Fleet
 from providers.docker.swarm import Swarms
 
+_NEVER = {
+    Limit.FRACTION: "its group demands no enforcement",
+    Limit.HUGEPAGES: "Docker has no limit on them",
+}
 IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "labels"})
 
 
@@ -22,8 +26,8 @@ def capabilities(fleet: Fleet, swarms: Swarms) -> Capabilities:
     swarms.refresh()
     return Capabilities(
         NAME,
-        frozenset(Limit) - missing.keys() - {Limit.FRACTION},
-        {**missing, Limit.FRACTION: "its group demands no enforcement"},
+        frozenset(Limit) - missing.keys() - _NEVER.keys(),
+        {**missing, **_NEVER},
         IN_PLACE,
         pulls=True,
         overlays=swarms.overlays() if several else {},

@@ -69,6 +69,7 @@ def examine_host(
     if loose := scratch.quota_problem(root, sandboxed=not unseen):
         missing[Limit.SCRATCH] = _with_substitute(Limit.SCRATCH, loose)
     missing[Limit.FRACTION] = "its group demands no enforcement"
+    missing[Limit.HUGEPAGES] = "native sessions are given none"
     return HostCapabilities(tuple(groups), scope, not unseen, missing)
 
 

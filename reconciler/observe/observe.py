@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from planner.model.huge_pages import PageGrant
 from planner.model.types import DeviceGrant, KernelPlacement
 from providers.abilities import AcceptsLocations
 from providers.base import Capabilities, Claim, Observation, Observed, Provider
@@ -301,7 +302,8 @@ def _kernels_out_of_reach(
 def _use_of_others(use: ForeignUse) -> ForeignHold:
     """Of a whole node, together."""
     devices = tuple(DeviceGrant(name, "") for name in use.devices)
-    part = KernelPlacement(use.owner, use.node, (), use.cpu_milli, (), use.memory, devices)
+    pages = tuple(PageGrant(slot, None, amount) for slot, amount in sorted(use.hugepages.items()))
+    part = KernelPlacement(use.owner, use.node, (), use.cpu_milli, (), use.memory, devices, hugepages=pages)
     return ForeignHold(use.owner, use.owner, part, passing=True)
 
 

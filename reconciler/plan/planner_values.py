@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from planner.model.huge_pages import bytes_by_slot
 from planner.model.types import (
     Fractional,
     GroupInfo,
@@ -207,7 +208,7 @@ def request_of_placement(placement: Placement, identity: str, group: str) -> Ses
 def held_slots(placement: Placement, kernel: str) -> SlotMap:
     """Slots that a placed kernel holds."""
     part = next(part for part in placement.kernels if part.kernel == kernel)
-    slots = {"cpu": part.cpu_milli, "mem": part.memory}
+    slots = {"cpu": part.cpu_milli, "mem": part.memory, **bytes_by_slot(part.hugepages)}
     for grant in part.devices:
         whole = 1 if not grant.slot.endswith(".shares") else grant.milli
         slots[grant.slot] = slots.get(grant.slot, 0) + whole

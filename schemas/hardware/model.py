@@ -8,9 +8,17 @@ source could not tell is left out and named in `unknown`; nothing is guessed sil
 
 from __future__ import annotations
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, Strict, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    ConfigDict,
+    Field,
+    SerializerFunctionWrapHandler,
+    Strict,
+    WithJsonSchema,
+    model_serializer,
+)
 from pydantic.alias_generators import to_camel
 
 from schemas.hardware.cpuset import CpuList
@@ -22,6 +30,7 @@ Positive = Annotated[int, Strict(), Field(ge=1)]
 Flag = Annotated[bool, Strict()]
 NodeKey = Annotated[int, Field(ge=0), WithJsonSchema({"type": "string", "pattern": "^[0-9]{1,6}$"})]
 IpAddress = Annotated[str, Field(pattern=r"^[0-9a-fA-F:.]{2,45}$")]
+PageSize = Literal["2Mi", "1Gi"]
 LinkKind = Literal["NV", "XGMI", "PIX", "PXB", "PHB", "NODE", "SYS"]
 """`NV`/`XGMI` direct links; then the PCI classes of `nvidia-smi topo -m`, nearest first."""
 UNKNOWN_CORES = "which CPUs are of which NUMA node, and which are threads of one core"
@@ -42,10 +51,18 @@ class NumaNode(_HardwareModel):
     cpus: CpuList = ()
     """Online logical CPUs, written as a list string (`0-15,32-47`)."""
     memory: Bytes = 0
-    """Bytes."""
+    """Bytes, huge pages included."""
+    hugepages: dict[PageSize, Bytes] = {}
+    """Bytes of it that are set aside as huge pages, by their size."""
     kind: Literal["dram", "hbm", "cxl", "gpu"] = "dram"
     distances: dict[NodeKey, Natural] = {}
     """NUMA distance to other nodes by id, 10 = local."""
+
+    @model_serializer(mode="wrap")
+    def _write(self, handler: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        # Digests of machines that have none are what they were before there was this field.
+        written: dict[str, Any] = handler(self)
+        return written if self.hugepages else {n: v for n, v in written.items() if n != "hugepages"}
 
 
 class Gpu(_HardwareModel):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from schemas.images.facts import ImageFacts
 from schemas.images.labels import parse_labels
 from schemas.kinds.image import MACHINES, Image
+from schemas.kinds.parts.resources import is_slot
 from schemas.values.quantities import format_cpu, format_memory, format_shares
 
 
@@ -36,7 +37,7 @@ class ImageRequirements:
                 has = _format_amount(slot, given)
                 yield f"has {has}, and image {self.name} takes at most {_format_amount(slot, most)}"
         if self.accelerators is not None:
-            devices = {slot for slot, n in slots.items() if n} - {"cpu", "mem"}
+            devices = {slot for slot, n in slots.items() if n and is_slot(slot)}
             vendors = {slot.partition(".")[0] for slot in devices}
             for vendor in sorted(vendors - set(self.accelerators)):
                 can = ", ".join(self.accelerators) or "none"
@@ -58,6 +59,8 @@ def _format_amount(slot: str, value: int) -> str:
         return f"{format_cpu(value)} cpu"
     if slot == "mem":
         return f"{format_memory(value)} of memory"
+    if slot.startswith("hugepages-"):
+        return f"{format_memory(value)} of {slot}"
     return f"{format_shares(value) if slot.endswith('.shares') else value} {slot}"
 
 

@@ -31,6 +31,10 @@ def reserved_rules(spec: MachineSpec, hardware: Hardware) -> Iterator[Issue]:
         kept, there = format_memory(spec.reserved.memory), format_memory(memory)
         message = f"{kept} of the machine's {there} leave nothing for sessions"
         yield Issue(("spec", "reserved", "memory"), message, code="BAI-V032")
+    for index, node in enumerate(hardware.numa_nodes):
+        if sum(node.hugepages.values()) > node.memory:
+            at = ("spec", "hardware", "numaNodes", index, "hugepages")
+            yield Issue(at, "they are more than its memory, of which they are a part", code="BAI-V032")
 
 
 _SYSTEM_FOLDERS = (

@@ -29,7 +29,7 @@ from schemas.rules.pods.sessions import pod_rules
 from schemas.rules.pods.volumes import pod_host_rules, pod_mount_rules, pod_volume_rules
 from schemas.rules.policy_rules import policy_count_rules
 from schemas.rules.profile_rules import machine_issues
-from schemas.rules.request_rules import least_cpu_rules, scratch_rules
+from schemas.rules.request_rules import hugepage_rules, least_cpu_rules, scratch_rules
 from schemas.values.envelope import Resource
 from schemas.values.once_per_value import last_per_value
 from schemas.values.resource_ref import identity_of
@@ -156,6 +156,7 @@ def _session_rules(repository: Repository, session: Session) -> Iterator[Issue]:
         yield from _mount_rules(repository, session, cluster)
         yield from session_image_rules(repository, session, cluster)
         yield from user_rules(repository, session, group)
+        yield from hugepage_rules(session, cluster)
         yield from pod_rules(session, cluster)
         yield from pod_mount_rules(repository, session)
 

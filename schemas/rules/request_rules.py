@@ -10,6 +10,7 @@ import itertools
 import math
 from collections.abc import Iterator, Mapping
 
+from schemas.kinds.cluster import Cluster
 from schemas.kinds.parts.resources import Resources
 from schemas.kinds.resource_group import Fractional, ResourceGroup
 from schemas.kinds.session import Session
@@ -17,6 +18,11 @@ from schemas.problems.issues import Issue, Loc
 from schemas.values.quantities import format_cpu, format_memory
 
 _CORE = 1000
+_NO_HUGEPAGES = {
+    "process": "native sessions are given no huge pages",
+    "docker": "Docker can neither give nor limit huge pages",
+}
+"""Provider → why it gives none."""
 _GPUS = ("cuda", "rocm")
 
 
@@ -33,12 +39,21 @@ def little_cpu_warnings(session: Session) -> Iterator[Issue]:
 def scratch_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
     """Requests of more scratch than the group allows."""
     most = group.spec.scratch.max
-    for at, resources in _written_requests(session):
+    for at, resources in written_requests(session):
         if most and resources.scratch and resources.scratch > most:
             asked_for = format_memory(resources.scratch)
             message = f"{asked_for} of scratch is more than resource group '{group.name}' allows"
             hint = f"ask for at most {format_memory(most)}"
             yield Issue((*at, "scratch"), message, hint, "BAI-V032")
+
+
+def hugepage_rules(session: Session, cluster: Cluster) -> Iterator[Issue]:
+    """Requests of huge pages where nothing gives them, and nothing would hold others off them."""
+    why = _NO_HUGEPAGES.get(cluster.spec.provider)
+    for at, resources in written_requests(session):
+        for slot in [slot for slot, amount in resources.hugepages.items() if amount and why]:
+            hint = "leave it out, or run it on a cluster with `provider: kubernetes`"
+            yield Issue((*at, slot), f"{slot}: {why}", hint, "BAI-V050", key=True)
 
 
 def least_cpu_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
@@ -52,7 +67,7 @@ def least_cpu_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
             yield Issue((*at, "cpu") if resources.cpu else at, message, hint, "BAI-V032")
 
 
-def _written_requests(session: Session) -> Iterator[tuple[Loc, Resources]]:
+def written_requests(session: Session) -> Iterator[tuple[Loc, Resources]]:
     """What is asked for for all containers, and by roles in its place, with where it stands."""
     yield ("spec", "resources"), session.spec.resources
     for role, own in session.spec.cluster.per_role.items():
@@ -64,7 +79,7 @@ def _used_requests(session: Session) -> Iterator[tuple[Loc, Resources]]:
     """Without what is asked for for all, where each role has its own."""
     own = session.spec.cluster.per_role
     shared = any(role not in own or own[role].resources is None for role in session.spec.cluster.roles)
-    return itertools.islice(_written_requests(session), 0 if shared else 1, None)
+    return itertools.islice(written_requests(session), 0 if shared else 1, None)
 
 
 def _has_gpu(accelerators: Mapping[str, int]) -> bool:

@@ -3,6 +3,7 @@
 | type | written | held |
 |---|---|---|
 | `Memory` | `512MiB`, `64GiB`, `1TB`, a whole number of bytes | bytes |
+| `Pages2Mi`, `Pages1Gi` | the same, in whole pages | bytes |
 | `Cpu` | `16`, `1.5`, `500m` | milli-cores; whole cores are exclusive |
 | `Shares` | `0.5` | milli |
 | `Duration` | `90s`, `1h30m` | seconds |
@@ -19,7 +20,7 @@ from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
 
 from schemas.problems.issues import value_error
 from schemas.problems.text import format_value
@@ -224,6 +225,21 @@ Memory = Annotated[
     PlainSerializer(format_memory, return_type=str),
     WithJsonSchema(MEMORY_SCHEMA),
 ]
+
+
+def _in_pages_of(size: int) -> AfterValidator:
+    def check(value: int) -> int:
+        if value % size:
+            given, page = format_memory(value), format_memory(size)
+            nearest = format_memory(-(-value // size) * size)
+            raise value_error(f"{given} is not a whole number of pages of {page}", f"ask for {nearest}")
+        return value
+
+    return AfterValidator(check)
+
+
+Pages2Mi = Annotated[Memory, _in_pages_of(2 * 2**20)]
+Pages1Gi = Annotated[Memory, _in_pages_of(2**30)]
 Bytes = Annotated[int, _parsed_by(parse_memory), WithJsonSchema(MEMORY_SCHEMA)]
 """`Memory` that is written as a plain number of bytes, for files that machines write."""
 Cpu = Annotated[int, _parsed_by(parse_cpu), PlainSerializer(format_cpu), WithJsonSchema(CPU_SCHEMA)]

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 
+from planner.model.slots import PAGES
 from planner.model.types import KernelPlacement, NodeInfo, Outcome, QuotaLimit, SessionRequest, Snapshot
 
 
@@ -84,6 +85,10 @@ def _gives(
         assert kernel.cpus == () and kernel.cpu_milli == wanted.get("cpu", 0)
     assert kernel.memory == wanted.get("mem", 0) == sum(part.memory for part in kernel.parts)
     assert {part.node for part in kernel.parts if part.memory} <= set(kernel.memory_nodes)
+    for slot, page in PAGES.items():
+        grants = [one for one in kernel.hugepages if one.slot == slot]
+        assert sum(one.bytes for one in grants) == -(-wanted.get(slot, 0) // page) * page
+        assert all(one.bytes and one.bytes % page == 0 for one in grants)
     assert sum(one.slot == "cuda.device" for one in kernel.devices) == wanted.get("cuda.device", 0)
     given = sum(one.milli for one in kernel.devices if one.slot == "cuda.shares")
     rule = group.fractional
@@ -109,9 +114,17 @@ def _node(node: NodeInfo, kernels: list[KernelPlacement]) -> None:
         for part in kernel.parts:
             memory[part.node] += part.memory
             load[part.node] += part.cpu_milli
+    pages = Counter[tuple[str, int | None]]()
+    for kernel in kernels:
+        for one in kernel.hugepages:
+            pages[one.slot, one.node] += one.bytes
     for numa in hardware.numa_nodes:
-        assert memory[numa.id] <= (numa.memory if numa.cpus or numa.kind == "dram" else 0)
+        own = numa.memory - sum(numa.hugepages.values())
+        assert memory[numa.id] <= (own if numa.cpus or numa.kind == "dram" else 0)
+        for size in ("2Mi", "1Gi"):
+            assert pages.pop((f"hugepages-{size}", numa.id), 0) <= dict(numa.hugepages).get(size, 0)
         assert load[numa.id] <= 1000 * len(numa.cpus)
+    assert not pages
     assert sum(memory.values()) <= max(
         0, sum(one.memory for one in hardware.numa_nodes) - node.reserved_memory
     )

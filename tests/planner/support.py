@@ -24,9 +24,11 @@ def machine(
     memory: int = 512 * GIB,
     threads: int = 1,
     nvlink: bool = True,
+    hugepages: dict[Any, int] | None = None,
     **more: Any,
 ) -> Hardware:
-    """An even machine: `cores` per NUMA node, `gpus` and `memory` in total over all of them."""
+    """An even machine: `cores` per NUMA node, `gpus`, `memory` and of it `hugepages` in total over all of
+    them."""
     total = numa * cores
     nodes = tuple(
         NumaNode(
@@ -37,6 +39,7 @@ def machine(
                 for core in range(at * cores, (at + 1) * cores)
             ),
             memory=memory // numa,
+            hugepages={size: amount // numa for size, amount in (hugepages or {}).items()},
             distances={other: 10 if other == at else 12 + 9 * (abs(at - other) > 1) for other in range(numa)},
         )
         for at in range(numa)
@@ -65,8 +68,10 @@ def node(name: str, hardware: Hardware, **more: Any) -> NodeInfo:
 def session(
     name: str, cpu: int = 1, memory: int = GIB, gpus: int = 0, shares: int = 0, kernels: int = 1, **more: Any
 ) -> SessionRequest:
-    """`cpu` cores, `memory` bytes, `gpus` whole devices and `shares` milli per kernel."""
+    """`cpu` cores, `memory` bytes, `gpus` whole devices, `shares` milli and `hugepages` (bytes by slot) per
+    kernel."""
     slots = {"cpu": 1000 * cpu, "mem": memory, "cuda.device": gpus, "cuda.shares": shares}
     given = {slot: amount for slot, amount in slots.items() if amount or slot == "mem"}
+    given |= more.pop("hugepages", {})
     requests = tuple(KernelRequest(f"main{at + 1}", "main", at + 1, given) for at in range(kernels))
     return SessionRequest(id=name, group=more.pop("group", "main"), kernels=requests, **more)

@@ -59,7 +59,10 @@ def read(path: Path) -> Snapshot:
 
 
 def _gib(one: dict[str, Any]) -> dict[str, Any]:
-    return one | ({"memory": one["memory"] * GIB} if "memory" in one else {})
+    """Memory and huge pages, which are written in GiB."""
+    pages = {size: round(amount * GIB) for size, amount in one.get("hugepages", {}).items()}
+    more = {"hugepages": pages} if pages else {}
+    return one | ({"memory": one["memory"] * GIB} if "memory" in one else {}) | more
 
 
 def _node(one: dict[str, Any]) -> dict[str, Any]:

@@ -26,7 +26,13 @@ MACHINES = (
     machine(numa=4, cores=3, gpus=4, isolated_cpus=(1,), offline_cpus=(2,)),
     machine(numa=8, cores=2, gpus=8, nvlink=False),
     machine(numa=2, cores=8, gpus=0),
+    machine(numa=2, cores=8, gpus=2, hugepages={"2Mi": 6 * GIB, "1Gi": 200 * GIB}),
+    machine(numa=1, cores=4, gpus=0, hugepages={"2Mi": 3 << 20}),
 )
+HUGEPAGES = (
+    {}, {}, {"hugepages-2Mi": 2 << 20}, {"hugepages-2Mi": 4 * GIB}, {"hugepages-1Gi": 60 * GIB},
+    {"hugepages-2Mi": 1, "hugepages-1Gi": GIB},
+)  # fmt: skip
 
 
 RESERVED = (
@@ -66,6 +72,7 @@ def requests(draw: st.DrawFn, prefix: str):
                 gpus=draw(st.integers(1, 8)) if kind == "gpu" else 0,
                 shares=draw(st.sampled_from([1, 250, 333, 500, 1000, 1500, 2600])) if kind == "share" else 0,
                 kernels=draw(st.integers(1, 3)),
+                hugepages=draw(st.sampled_from(HUGEPAGES)),
                 multi_node=multi,
                 exclusive_cpus=draw(st.booleans()),
                 user=draw(st.sampled_from("ab")),

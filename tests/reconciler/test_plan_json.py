@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from planner.model.huge_pages import PageGrant
 from planner.model.types import (
     Choice,
     DeviceGrant,
@@ -24,7 +25,16 @@ from planner.model.types import (
 )
 from reconciler.plan.pipeline import make_plan
 from reconciler.plan.plan_request import PlanRequest
-from reconciler.values.encoding.plan_json import VERSION, dump_plan, load_plan, plan_digest, with_digest
+from reconciler.values.encoding.placement_json import canonical_json, kernel_placement
+from reconciler.values.encoding.plan_json import (
+    VERSION,
+    dump_plan,
+    load_plan,
+    plan_digest,
+    plan_values,
+    with_digest,
+)
+from reconciler.values.sides import SessionSide
 from schemas.problems.errors.plan import PlanError
 from tests.reconciler.lab import Lab, session
 
@@ -144,3 +154,31 @@ def test_what_no_plan_has_is_not_left_out_without_a_word() -> None:
     plan["plan"]["actions"][0]["verb"] = "delete"
     with pytest.raises(PlanError, match="does not fit its contents"):
         load_plan(json.dumps(plan))
+
+
+def test_huge_pages_are_in_a_plan_and_in_what_its_kernels_are_given(tmp_path: Path) -> None:
+    lab = Lab(tmp_path)
+    pages = "resources: {cpu: 2, memory: 1GiB, hugepages-2Mi: 4MiB}"
+    lab.write({"a": session("a", pages)})
+    grants = (PageGrant("hugepages-2Mi", 0, 2 << 20), PageGrant("hugepages-2Mi", 1, 2 << 20))
+
+    def with_pages(snapshot: Snapshot) -> Outcome:
+        assert snapshot.pending[0].kernels[0].slots["hugepages-2Mi"] == 4 << 20
+        outcome = placed(snapshot)
+        (one,) = outcome.placements
+        (part,) = one.kernels
+        mine = replace(one, kernels=(replace(part, hugepages=grants),))
+        return replace(outcome, placements=(mine,), waits=())
+
+    plan = with_digest(make_plan(PlanRequest(lab.desired(), lab.actual(), 1_000_000.0, place=with_pages)))
+    assert load_plan(dump_plan(plan)) == plan
+    (action,) = [each for each in plan.actions if each.id == "Session/p/a"]
+    assert isinstance(action.after, SessionSide)
+    assert action.after.specs[0].hugepages == {"hugepages-2Mi": 4 << 20}
+    written = next(each for each in plan_values(plan)["actions"] if each["id"] == "Session/p/a")["after"]
+    assert written["placement"]["kernels"][0]["hugepages"][1] == {
+        "slot": "hugepages-2Mi", "node": 1, "bytes": 2 << 20,
+    }  # fmt: skip
+    assert action.after.placement is not None
+    (part,) = action.after.placement.kernels
+    assert kernel_placement(json.loads(canonical_json(part))) == part, "labels of kernels have it"

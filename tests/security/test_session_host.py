@@ -8,6 +8,7 @@ import shutil
 import stat
 import struct
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -20,6 +21,7 @@ from providers.process.linux import procfs
 from providers.process.provider import ProcessProvider
 from providers.process.sandbox import bubblewrap, etc, seccomp
 from schemas.problems.errors.kernel import KernelRefused
+from tests.lab import huge_pages
 from tests.providers.process.kernels import UID, ended, output, script, spec
 from tests.waiting import until
 
@@ -441,6 +443,9 @@ refused("syscall", ctypes.c_long(323), 0)                    # userfaultfd
 refused("syscall", ctypes.c_long(435), None, 0)              # clone3
 refused("syscall", ctypes.c_long(56), ctypes.c_long(0x10000011), 0, 0, 0, 0)  # clone, CLONE_NEWUSER
 refused("syscall", ctypes.c_long(0x40000000 | 272), 0x10000000)   # unshare, as of x32
+refused("syscall", ctypes.c_long(9), None, ctypes.c_long(2 << 20), 3, 0x40022, -1, ctypes.c_long(0))
+refused("syscall", ctypes.c_long(319), b"x", 4)              # memfd_create, MFD_HUGETLB
+refused("syscall", ctypes.c_long(29), 0, ctypes.c_long(2 << 20), 0o4600)  # shmget, SHM_HUGETLB
 for family in (38, 40, 38 | 1 << 32):
     refused("syscall", ctypes.c_long(41), ctypes.c_long(family), 5, 0)
 print("over")
@@ -461,6 +466,29 @@ def test_what_reaches_deep_into_the_kernel_is_refused(
         kernel = provider.create(script("sleep 300"))
         provider.execute(kernel.id, command)
         assert capfd.readouterr().out == "over\n"
+
+
+PAGES = """
+import mmap
+ordinary = mmap.mmap(-1, 4 << 20)
+try:
+    mmap.mmap(-1, 4 << 20, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x40000)[0] = 1
+    print("taken", flush=True)
+except OSError as error:
+    print("refused", error.errno, flush=True)
+"""
+"""Takes huge pages: without a file system, a limit on locked memory, or a right to anything."""
+
+
+@pytest.mark.skipif(bool(huge_pages.why_not()), reason=huge_pages.why_not() or "there are huge pages")
+def test_no_session_takes_pages_that_are_set_aside_for_others(provider: ProcessProvider) -> None:
+    with huge_pages.set_aside(4):
+        outside = subprocess.run([sys.executable, "-c", PAGES], capture_output=True, text=True, check=True)
+        assert outside.stdout == "taken\n", "whoever is no session of bai's takes them"
+        kernel = provider.create(spec("/usr/bin/python3", "-c", PAGES))
+        ended(provider, kernel.id)
+        assert output(provider, kernel.id) == b"refused 1\n"
+        assert huge_pages.free() >= 4
 
 
 def test_memory_may_be_bound_to_numa_nodes(provider: ProcessProvider) -> None:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from bai.render.analysis.explain import Explanation, numa_nodes
 from bai.render.humanize import iso_time
+from planner.model.huge_pages import bytes_by_slot
 
 if TYPE_CHECKING:
     from planner.advice.node_shortfalls import NeedFit
@@ -60,6 +61,7 @@ def _kernel_json(kernel: KernelPlacement, node: NodeInfo | None) -> dict[str, ob
         "cpuMilli": kernel.cpu_milli,
         "memory": kernel.memory,
         "memoryNodes": list(kernel.memory_nodes),
+        **({"hugepages": bytes_by_slot(kernel.hugepages)} if kernel.hugepages else {}),
         "devices": [
             {"id": one.id, "slot": one.slot, "milli": one.milli, "pci": pci.get(one.id)}
             for one in kernel.devices

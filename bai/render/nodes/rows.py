@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, format_milli, iso_time, join_limited, size
 from bai.render.nodes.picture import HeldPlacement, cores_of
+from planner.model.huge_pages import bytes_by_slot, pages_of
 from reconciler.values.records import HOLDING
 
 if TYPE_CHECKING:
@@ -39,6 +40,8 @@ class NodeRow:
     shared_milli: int = 0
     memory: int = -1
     used_memory: int = 0
+    hugepages: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    """Slot → bytes that are held, and all; none of the memory."""
     gpus: int = -1
     used_gpus: int = 0
     gpu_models: tuple[str, ...] = ()
@@ -85,8 +88,9 @@ def node_row(
         cores=len(cores),
         used_cores=sum(any(cpu in cpus for cpu in core) for core in cores),
         shared_milli=sum(kernel.cpu_milli for kernel in held if not kernel.cpus),
-        memory=sum(numa.memory for numa in hardware.numa_nodes),
+        memory=sum(numa.memory - sum(numa.hugepages.values()) for numa in hardware.numa_nodes),
         used_memory=sum(kernel.memory for kernel in held),
+        hugepages=_hugepages(node, held),
         gpus=len(hardware.gpus),
         used_gpus=sum(is_gpu_held(gpu, names) for gpu in hardware.gpus),
         gpu_models=tuple(sorted({gpu.model for gpu in hardware.gpus if gpu.model})),
@@ -94,6 +98,12 @@ def node_row(
         address=address,
         profile_status=profile_status,
     )
+
+
+def _hugepages(node: NodeInfo, held: Sequence[KernelPlacement]) -> dict[str, tuple[int, int]]:
+    used = bytes_by_slot(grant for kernel in held for grant in kernel.hugepages)
+    there = pages_of(node.hardware.numa_nodes)
+    return {slot: (used.get(slot, 0), sum(amounts)) for slot, amounts in there.items()}
 
 
 def is_gpu_held(gpu: Gpu, names: Collection[str]) -> bool:
@@ -109,7 +119,7 @@ def node_cells(row: NodeRow, *, wide: bool = False, profiles: bool = False) -> l
         row.group,
         row.state,
         f"{format_milli(1000 * row.used_cores + row.shared_milli)}/{row.cores}" if known else "unknown",
-        f"{size(row.used_memory)}/{size(row.memory)}" if known else "unknown",
+        ", ".join(_memory_text(row)) if known else "unknown",
         f"{row.used_gpus}/{row.gpus}" if known else "unknown",
     ]
     if profiles:
@@ -121,6 +131,13 @@ def node_cells(row: NodeRow, *, wide: bool = False, profiles: bool = False) -> l
     if wide:
         shown += [str(row.numa_nodes or ""), join_limited(map(clean, row.gpu_models)), row.address]
     return shown
+
+
+def _memory_text(row: NodeRow) -> Iterator[str]:
+    """`64GiB/512GiB, 2GiB/8GiB hugepages-2Mi`."""
+    yield f"{size(row.used_memory)}/{size(row.memory)}"
+    for slot, (used, total) in row.hugepages.items():
+        yield f"{size(used)}/{size(total)} {slot}"
 
 
 def provision_word(profile_status: ProfileStatus) -> str:
@@ -159,6 +176,7 @@ def node_json(row: NodeRow) -> Mapping[str, object]:
         "numaNodes": row.numa_nodes,
         "cores": _cores_json(row) if known else None,
         "memory": {"total": row.memory, "used": row.used_memory} if known else None,
+        **({"hugepages": _hugepages_json(row)} if row.hugepages else {}),
         "gpus": {"total": row.gpus, "used": row.used_gpus, "models": list(row.gpu_models)} if known else None,
     }
 
@@ -202,3 +220,7 @@ def provision_lines(profile_status: ProfileStatus) -> list[str]:
     if profile_status.unready:
         lines.append("takes no sessions before it is provisioned")
     return lines
+
+
+def _hugepages_json(row: NodeRow) -> dict[str, dict[str, int]]:
+    return {slot: {"total": total, "used": used} for slot, (used, total) in row.hugepages.items()}

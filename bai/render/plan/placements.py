@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from bai.render.humanize import clean, format_milli, name_list, number_ranges, plural, short_name, size
 from bai.render.nodes.picture import HeldPlacement, NodePicture, node_picture
 from planner.model import slots
+from planner.model.huge_pages import bytes_by_slot
 from schemas.hardware.cpuset import format_cpus
 
 if TYPE_CHECKING:
@@ -185,6 +186,7 @@ def _amounts_text(kernel: KernelPlacement, cores: Mapping[int, int] | None) -> s
         parts.append(f"{format_milli(kernel.cpu_milli)} cores shared")
     if kernel.memory:
         parts.append(size(kernel.memory))
+    parts += [clean(slots.amount_text(slot, n)) for slot, n in bytes_by_slot(kernel.hugepages).items()]
     counts = Counter((_device_slot(grant), grant.milli) for grant in kernel.devices)
     for (slot, milli), count in counts.items():
         whole = clean(slots.amount_text(slot, count))
@@ -211,7 +213,15 @@ def kernel_cores(kernel: KernelPlacement) -> str:
 def kernel_memory(kernel: KernelPlacement) -> str:
     """`64GiB on numa0`."""
     where = f" on numa{format_cpus(kernel.memory_nodes)}" if kernel.memory_nodes else ""
-    return f"{size(kernel.memory)}{where}" if kernel.memory else "-"
+    parts = [f"{size(kernel.memory)}{where}"] if kernel.memory else []
+    return ", ".join((*parts, *_pages_text(kernel))) or "-"
+
+
+def _pages_text(kernel: KernelPlacement) -> Iterator[str]:
+    """`2 GiB of hugepages-2Mi on numa0`."""
+    for slot, amount in bytes_by_slot(kernel.hugepages).items():
+        nodes = sorted({one.node for one in kernel.hugepages if one.slot == slot and one.node is not None})
+        yield clean(slots.amount_text(slot, amount)) + (f" on numa{format_cpus(nodes)}" if nodes else "")
 
 
 def kernel_devices(kernel: KernelPlacement, node: NodeInfo | None) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bai.render.humanize import clean, duration, format_milli, iso_time, join_limited
 from bai.render.plan.waits import wait_lines
+from planner.model.huge_pages import bytes_by_slot
 from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
@@ -204,6 +205,7 @@ def kernels_json(item: Existing) -> list[dict[str, object]]:
                 "cpuMilli": kernel.cpu_milli,
                 "memory": kernel.memory,
                 "memoryNodes": list(kernel.memory_nodes),
+                **({"hugepages": bytes_by_slot(kernel.hugepages)} if kernel.hugepages else {}),
                 "devices": [{"id": g.id, "slot": g.slot, "milli": g.milli} for g in kernel.devices],
                 "id": found.id if found else "",
                 "state": found.state if found else "unknown",

@@ -19,6 +19,7 @@ from schemas.values.naturals import parse_natural
 
 FILES = "/run/bai"
 """Where a kernel finds what it is given to read."""
+_HUGE = "/dev/hugepages"
 STOP = 'kill -s "$1" 1; while kill -0 1 2>/dev/null && sleep 1; do :; done'
 """What a kubelet has a container's own shell do before it sends TERM, as part of the grace: another signal,
 and then TERM comes no sooner than the kill that ends the grace."""
@@ -193,6 +194,7 @@ def _resources(spec: KernelSpec, *, claims: int) -> dict[str, Any]:
     amounts = {
         **({"cpu": cpu} if spec.cpus or spec.cpu_milli else {}),
         **({"memory": str(spec.memory)} if spec.memory else {}),
+        **{slot: str(amount) for slot, amount in sorted(spec.hugepages.items())},
         **({"ephemeral-storage": str(spec.scratch)} if spec.scratch else {}),
     }
     return {
@@ -208,10 +210,21 @@ def _own_mounts(spec: KernelSpec) -> list[dict[str, Any]]:
         {"name": "home", "mountPath": accounts.HOME},
         *([{"name": "tmp", "mountPath": "/tmp"}] if spec.read_only_root else []),
         *([{"name": "shm", "mountPath": "/dev/shm"}] if spec.shm else []),
+        *({"name": slot.lower(), "mountPath": path} for slot, path in _page_folders(spec).items()),
         *([{"name": "files", "mountPath": FILES, "readOnly": True}] if spec.files else []),
     ]
     taken = {posixpath.normpath(mount.target) for mount in spec.mounts}
     return [each for each in own if each["mountPath"] not in taken]
+
+
+def _page_folders(spec: KernelSpec) -> dict[str, str]:
+    """By the slot of huge pages, where their file system is: of the smaller ones where Linux has it."""
+    slots = sorted((slot for slot, amount in spec.hugepages.items() if amount), reverse=True)
+    return {slot: _HUGE if at == 0 else f"/dev/{slot}" for at, slot in enumerate(slots)}
+
+
+def _medium(slot: str) -> str:
+    return f"HugePages-{slot.removeprefix('hugepages-')}"
 
 
 def _own_volumes(spec: KernelSpec, given: str) -> list[dict[str, Any]]:
@@ -221,6 +234,7 @@ def _own_volumes(spec: KernelSpec, given: str) -> list[dict[str, Any]]:
         {"name": "home", "emptyDir": scratch},
         *([{"name": "tmp", "emptyDir": {}}] if spec.read_only_root else []),
         *([{"name": "shm", "emptyDir": shm}] if spec.shm else []),
+        *({"name": slot.lower(), "emptyDir": {"medium": _medium(slot)}} for slot in _page_folders(spec)),
         *([{"name": "files", "configMap": {"name": given}}] if spec.files else []),
     ]
 

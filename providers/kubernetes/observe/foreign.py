@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from providers.foreign_use import ForeignUse
-from providers.kubernetes.objects.quantity import parse_quantity
+from providers.kubernetes.objects.amounts import CPU, MEMORY, PAGES, parse_amounts
 from providers.kubernetes.observe.devices import DeviceIndex
 from providers.kubernetes.observe.ledger import DeviceKey, HeldClaim
 from providers.kubernetes.observe.nodes import ClusterNode
@@ -23,8 +24,8 @@ class ForeignPod:
     name: str
     """`namespace/name`."""
     node: str
-    cpu_milli: int
-    memory: int
+    asked: Counter[str]
+    """By slot: thousandths of cores, and bytes."""
 
 
 def parse_foreign_pod(pod: Mapping[str, Any]) -> ForeignPod | None:
@@ -33,32 +34,26 @@ def parse_foreign_pod(pod: Mapping[str, Any]) -> ForeignPod | None:
     node = str(spec.get("nodeName") or "")
     if not node or status.get("phase") in ("Succeeded", "Failed"):
         return None
-    containers = spec.get("containers") or ()
-    cpu = sum(_asked(each, "cpu", milli=True) for each in containers)
-    memory = sum(_asked(each, "memory") for each in containers)
     # A pod needs what its containers need together, or the hungriest of those that begin before them; those
     # that stay (restartPolicy Always) count with all that come after them (KEP-753).
-    stays, most = (0, 0), (0, 0)
+    stays: Counter[str] = Counter()
+    most: Counter[str] = Counter()
     for each in spec.get("initContainers") or ():
-        asked = stays[0] + _asked(each, "cpu", milli=True), stays[1] + _asked(each, "memory")
-        most = max(most[0], asked[0]), max(most[1], asked[1])
+        asked = stays + _requests(each)
+        most |= asked
         if each.get("restartPolicy") == "Always":
             stays = asked
-    cpu, memory = max(cpu + stays[0], most[0]), max(memory + stays[1], most[1])
-    whole = ((spec.get("resources") or {}).get("requests")) or {}
-    overhead = spec.get("overhead") or {}
-    if whole:
-        cpu = parse_quantity(str(whole.get("cpu") or "0"), milli=True) or cpu
-        memory = parse_quantity(str(whole.get("memory") or "0")) or memory
-    cpu += parse_quantity(str(overhead.get("cpu") or "0"), milli=True)
-    memory += parse_quantity(str(overhead.get("memory") or "0"))
+    needed = sum(map(_requests, spec.get("containers") or ()), stays.copy()) | most
+    for slot, amount in _requests(spec).items():
+        needed[slot] = amount  # Of the pod as a whole.
+    needed += parse_amounts(spec.get("overhead"))
     name = f"{metadata.get('namespace')}/{metadata.get('name')}"
-    return ForeignPod(name, node, cpu, memory)
+    return ForeignPod(name, node, needed)
 
 
-def _asked(container: Mapping[str, Any], name: str, *, milli: bool = False) -> int:
-    requests = (container.get("resources") or {}).get("requests") or {}
-    return parse_quantity(str(requests.get(name) or "0"), milli=milli)
+def _requests(asks: Mapping[str, Any]) -> Counter[str]:
+    """Of a container, or of a pod as a whole."""
+    return parse_amounts((asks.get("resources") or {}).get("requests"))
 
 
 def foreign_uses(
@@ -85,19 +80,21 @@ def foreign_uses(
     found = []
     for node in sorted(nodes, key=lambda each: each.name):
         there, given = by_node.get(node.name, []), taken.get(node.name, {})
+        asked = sum((pod.asked for pod in there), Counter(node.kept_hugepages))
         use = ForeignUse(
             node=node.name,
             owner=_owner(there, sorted(set(given.values()))),
-            cpu_milli=node.kept_cpu_milli + sum(pod.cpu_milli for pod in there),
-            memory=node.kept_memory + sum(pod.memory for pod in there),
+            cpu_milli=node.kept_cpu_milli + asked[CPU],
+            memory=node.kept_memory + asked[MEMORY],
             devices=tuple(sorted(given)),
+            hugepages={slot: asked[slot] for slot in PAGES if asked[slot]},
         )
-        if use.cpu_milli or use.memory or use.devices:
+        if use.cpu_milli or use.memory or use.devices or use.hugepages:
             found.append(use)
     return tuple(found)
 
 
 def _owner(pods: list[ForeignPod], claims: list[str]) -> str:
-    names = [*claims, *sorted(pod.name for pod in pods if pod.cpu_milli or pod.memory)]
+    names = [*claims, *sorted(pod.name for pod in pods if pod.asked)]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more or "the kubelet's reserve"

@@ -11,11 +11,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from providers.kubernetes.objects.amounts import PAGES
 from providers.kubernetes.objects.device import STANDARD, Device
 from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.devices import DeviceIndex
 from providers.kubernetes.observe.nodes import ClusterNode
-from schemas.hardware.model import UNKNOWN_CORES, Gpu, Hardware, Link, MigDevice, Nic, NumaNode, Software
+from schemas.hardware.model import (
+    UNKNOWN_CORES,
+    Gpu,
+    Hardware,
+    Link,
+    MigDevice,
+    Nic,
+    NumaNode,
+    PageSize,
+    Software,
+)
 
 _INDEX = re.compile(r"([0-9]{1,4})$")
 VENDORS = {"gpu.nvidia.com": ("nvidia", "cuda"), "gpu.amd.com": ("amd", "rocm")}
@@ -54,7 +65,7 @@ def _unknown(numa_nodes: int, cores: bool, gpus: bool, devices: bool) -> Iterato
     if not cores:
         yield UNKNOWN_CORES
     elif numa_nodes > 1:
-        yield "memory of each NUMA node (taken for equal parts), and NUMA distances"
+        yield "memory and huge pages of each NUMA node (taken for equal parts), and NUMA distances"
     if not devices:
         yield "GPUs and NICs: no DRA driver publishes devices of this node"
     elif gpus:
@@ -65,7 +76,8 @@ def _numa_nodes(
     node: ClusterNode, cpus: list[Device]
 ) -> tuple[tuple[NumaNode, ...], tuple[tuple[int, ...], ...] | None]:
     """NUMA nodes and the threads of each core with several; None where no driver publishes the CPUs."""
-    whole = (NumaNode(id=0, cpus=tuple(range(node.cpus)), memory=node.memory),)
+    cpus_of_all = tuple(range(node.cpus))
+    whole = (NumaNode(id=0, cpus=cpus_of_all, memory=node.memory, hugepages=_pages(node, 0, 1)),)
     if not exact_cores(cpus):
         return whole, None
     places = {each.cpu: each.numa_node for each in cpus if each.cpu is not None}
@@ -80,8 +92,9 @@ def _numa_nodes(
             id=number,
             cpus=tuple(sorted(cpu for cpu, place in places.items() if place == number)),
             memory=node.memory // len(numbers),
+            hugepages=_pages(node, at, len(numbers)),
         )
-        for number in numbers
+        for at, number in enumerate(numbers)
     )
     return numa, tuple(tuple(sorted(core)) for core in sorted(cores.values()) if len(core) > 1)
 
@@ -104,6 +117,16 @@ def gpu_devices(devices: Sequence[Device]) -> tuple[list[Device], list[Device]]:
         and each.attributes.get("parentUUID") in ids
     ]
     return whole, parts
+
+
+def _pages(node: ClusterNode, at: int, of: int) -> dict[PageSize, int]:
+    """Huge pages of the `at`-th of so many NUMA nodes, taken for equal parts."""
+    found: dict[PageSize, int] = {}
+    for slot, amount in node.hugepages.items():
+        size, name = PAGES[slot]
+        count, rest = divmod(amount // size, of)
+        found[name] = (count + (at < rest)) * size
+    return found
 
 
 def _gpus(devices: Sequence[Device], numa: frozenset[int]) -> tuple[Gpu, ...]:

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from providers.foreign_use import OutsideQuota
+from providers.kubernetes.objects.amounts import SLOTS
 from providers.kubernetes.objects.quantity import parse_quantity
 from schemas.kinds.parts.kubernetes import Kubernetes
-
-_SLOTS = {"cpu": "cpu", "memory": "mem"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +40,8 @@ def parse_limit_range(found: Mapping[str, Any]) -> NamespaceRange:
 
 def _amounts(given: Mapping[str, Any] | None) -> Iterable[tuple[str, int]]:
     for name, text in (given or {}).items():
-        if name in _SLOTS:
-            yield _SLOTS[name], parse_quantity(str(text), milli=name == "cpu")
+        if name in SLOTS:
+            yield SLOTS[name], parse_quantity(str(text), milli=name == "cpu")
 
 
 def outside_ranges(ranges: Iterable[NamespaceRange], options: Kubernetes) -> tuple[OutsideQuota, ...]:

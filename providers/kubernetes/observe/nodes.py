@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
+from providers.kubernetes.objects.amounts import PAGES
 from providers.kubernetes.objects.names import TAINT, TOLERATED
 from providers.kubernetes.objects.quantity import parse_quantity
 
@@ -25,7 +26,10 @@ class ClusterNode:
     """Bytes."""
     kept_cpu_milli: int = 0
     kept_memory: int = 0
-    """What the kubelet keeps for itself and the system: pods get the rest."""
+    """What the kubelet keeps for itself and the system: pods get the rest. Huge pages are none of it."""
+    hugepages: Mapping[str, int] = field(default_factory=dict)
+    """Slot → bytes, set aside of the memory."""
+    kept_hugepages: Mapping[str, int] = field(default_factory=dict)
     architecture: str = ""
     kernel: str = ""
     system: str = ""
@@ -36,6 +40,8 @@ def parse_node(node: Mapping[str, Any]) -> ClusterNode:
     capacity, about = status.get("capacity") or {}, status.get("nodeInfo") or {}
     offered = {**capacity, **(status.get("allocatable") or {})}
     taints = spec.get("taints") or ()
+    pages = {slot: amount for slot in PAGES if (amount := _amount(capacity, slot))}
+    kept = {slot: max(0, amount - _amount(offered, slot)) for slot, amount in pages.items()}
     return ClusterNode(
         name=str(metadata["name"]),
         unreachable=_unreachable(status),
@@ -44,7 +50,9 @@ def parse_node(node: Mapping[str, Any]) -> ClusterNode:
         cpus=_amount(capacity, "cpu"),
         memory=_amount(capacity, "memory"),
         kept_cpu_milli=max(0, _amount(capacity, "cpu", milli=True) - _amount(offered, "cpu", milli=True)),
-        kept_memory=max(0, _amount(capacity, "memory") - _amount(offered, "memory")),
+        kept_memory=max(0, _amount(capacity, "memory") - _amount(offered, "memory") - sum(pages.values())),
+        hugepages=pages,
+        kept_hugepages={slot: amount for slot, amount in kept.items() if amount},
         architecture=_ARCHITECTURES.get(str(about.get("architecture")), str(about.get("architecture") or "")),
         kernel=str(about.get("kernelVersion") or ""),
         system=str(about.get("osImage") or ""),

@@ -9,6 +9,7 @@ from typing import Any
 
 from providers.base import KernelState, Labels, Observed
 from providers.kubernetes.objects import labels, volumes
+from providers.kubernetes.objects.amounts import parse_amounts
 from providers.kubernetes.objects.names import kernel_container
 from providers.kubernetes.objects.quantity import parse_quantity
 from schemas.kinds.parts.kubernetes import Kubernetes
@@ -39,9 +40,8 @@ class OwnPod:
     given_up: bool = False
     claims: tuple[str, ...] = ()
     """That it mounts, by name."""
-    charged: tuple[int, int] | None = None
-    """Thousandths of cores and bytes of memory that quotas count of it; None: it has ended, and counts no
-    more."""
+    charged: Mapping[str, int] | None = None
+    """Slot → what quotas count of it; None: it has ended, and counts no more."""
 
 
 def is_ours(pod: Mapping[str, Any], options: Kubernetes) -> bool:
@@ -211,11 +211,9 @@ def _memory(spec: Mapping[str, Any]) -> int:
     return parse_quantity(str(text)) if text else 0
 
 
-def _requests(spec: Mapping[str, Any]) -> tuple[int, int]:
-    asked = (kernel_container(spec.get("containers")).get("resources") or {}).get("requests") or {}
-    return parse_quantity(str(asked.get("cpu") or "0"), milli=True), parse_quantity(
-        str(asked.get("memory") or "0")
-    )
+def _requests(spec: Mapping[str, Any]) -> Mapping[str, int]:
+    resources = kernel_container(spec.get("containers")).get("resources") or {}
+    return parse_amounts(resources.get("requests"))
 
 
 def _image(spec: Mapping[str, Any]) -> str:

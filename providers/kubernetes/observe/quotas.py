@@ -11,6 +11,7 @@ from typing import Any
 
 from providers.foreign_use import CLAIMS, PODS, OutsideQuota
 from providers.kubernetes.api.reflector import Key
+from providers.kubernetes.objects.amounts import CPU, MEMORY, PAGES
 from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.hardware import VENDORS
@@ -18,7 +19,6 @@ from providers.kubernetes.observe.ledger import DeviceKey, HeldClaim
 from providers.kubernetes.observe.pods import OwnPod
 from schemas.kinds.parts.kubernetes import Kubernetes
 
-_CPU, _MEMORY = "cpu", "mem"
 DEVICE_QUOTAS = {
     "requests.nvidia.com/gpu": "cuda.device",
     "requests.deviceclass.resource.kubernetes.io/gpu.nvidia.com": "cuda.device",
@@ -29,8 +29,9 @@ DEVICE_QUOTAS = {
 }
 """What limits whole GPUs, of claims as of extended resources, and the slot that they are."""
 _LIMITED = {
-    "requests.cpu": _CPU, "cpu": _CPU, "limits.cpu": _CPU,
-    "requests.memory": _MEMORY, "memory": _MEMORY, "limits.memory": _MEMORY,
+    "requests.cpu": CPU, "cpu": CPU, "limits.cpu": CPU,
+    "requests.memory": MEMORY, "memory": MEMORY, "limits.memory": MEMORY,
+    **{name: slot for slot in PAGES for name in (slot, f"requests.{slot}")},
     "pods": PODS, "count/pods": PODS,
     "count/resourceclaims.resource.k8s.io": CLAIMS,
     **DEVICE_QUOTAS,
@@ -65,9 +66,7 @@ def parse_quota(found: Mapping[str, Any]) -> NamespaceQuota:
         if slot is None:
             unplanned.append(name)
             continue
-        most, has = (
-            parse_quantity(str(each.get(name) or "0"), milli=slot == _CPU) for each in (limits, uses)
-        )
+        most, has = (parse_quantity(str(each.get(name) or "0"), milli=slot == CPU) for each in (limits, uses))
         if slot not in hard or most - has < hard[slot] - used[slot]:
             hard[slot], used[slot] = most, has
     scopes = spec.get("scopes") or []
@@ -110,8 +109,7 @@ def _own_use(
     for (namespace, _), pod in pods.items():
         owners.add((namespace, pod.uid))
         if pod.charged is not None:
-            cpu, memory = pod.charged
-            found[namespace].update({_CPU: cpu, _MEMORY: memory, PODS: 1})
+            found[namespace].update({**pod.charged, PODS: 1})
     for claim in claims:
         if (claim.namespace, claim.owner) in owners:
             use = found[claim.namespace]

@@ -25,9 +25,12 @@ _PERSONALITIES = (0x0, 0x8, 0x20000, 0x20008, 0xFFFFFFFF)
 """Linux, Linux on 32 bits, each with addresses of 3 GB or not, and the question."""
 _REFUSED_FAMILIES = tuple(getattr(socket, name) for name in ("AF_ALG", "AF_VSOCK"))
 """Sockets that reach the kernel's own cryptography (CVE-2026-31431) and the machine's host."""
+_HUGE_PAGES = {"mmap": (3, 0x40000), "mmap2": (3, 0x40000), "memfd_create": (1, 0x4), "shmget": (2, 0o4000)}
+"""Call → the argument with its flags, and the one that asks for pages which the machine has set aside
+(MAP_HUGETLB, MFD_HUGETLB, SHM_HUGETLB): nothing else would keep sessions off them."""
 _MOST = 45
 """Address families that Linux has, at most."""
-_VERSION = 1
+_VERSION = 2
 """Of the rules in this module."""
 
 
@@ -64,7 +67,9 @@ def _compile(path: Path) -> None:
     rules.set_attr(seccomp.Attr.ACT_BADARCH, refused)
     for name in sorted(ALLOWED):
         if _is_known(name):
-            rules.add_rule(seccomp.ALLOW, name)
+            flags = _HUGE_PAGES.get(name)
+            without = (seccomp.Arg(flags[0], seccomp.MASKED_EQ, flags[1], 0),) if flags else ()
+            rules.add_rule(seccomp.ALLOW, name, *without)
     rules.add_rule(seccomp.ALLOW, "clone", seccomp.Arg(0, seccomp.MASKED_EQ, _NAMESPACES, 0))
     if _is_known("clone3"):
         rules.add_rule(seccomp.ERRNO(errno.ENOSYS), "clone3")

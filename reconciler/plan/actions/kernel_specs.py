@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from planner.environment import cufile_file, nccl_topology_file
 from planner.environment.variables import KernelFacts, SessionFacts, kernel_environment
+from planner.model.huge_pages import bytes_by_slot
 from planner.model.types import Fractional, KernelPlacement, NodeInfo, Placement
 from providers import kernel_names
 from providers.base import File, KernelSpec, Labels, Mount, RestartRule
@@ -166,6 +167,7 @@ def _base_spec(
         cpu_milli=0 if part.cpus else part.cpu_milli,
         memory_nodes=part.memory_nodes,
         memory=part.memory,
+        hugepages=bytes_by_slot(part.hugepages),
         shm=container.resources.shm or 0,
         pids=container.resources.pids or 0,
         devices=tuple(grant.id for grant in part.devices),

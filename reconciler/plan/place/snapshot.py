@@ -235,7 +235,7 @@ def _held_beyond(has: KernelPlacement, decided: KernelPlacement | None) -> Kerne
     if not cpus and not devices:
         return None
     milli = max(0, has.cpu_milli - decided.cpu_milli)
-    return replace(has, cpus=cpus, cpu_milli=milli, memory=0, devices=devices, parts=())
+    return replace(has, cpus=cpus, cpu_milli=milli, memory=0, devices=devices, parts=(), hugepages=())
 
 
 def _running_holder(hold: ForeignHold, node: NodeInfo) -> Running:
@@ -267,4 +267,5 @@ def _part_on_node(part: KernelPlacement, node: NodeInfo) -> KernelPlacement:
             if grant.id in devices
         ),
         parts=tuple(each for each in part.parts if each.node in numa),
+        hugepages=tuple(each for each in part.hugepages if each.node is None or each.node in numa),
     )

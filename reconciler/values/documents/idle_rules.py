@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from planner.model.slots import is_device
 from reconciler.values.documents.session_subjects import session_domain, session_user
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def watched_kernels(desired: Desired, actual: Actual) -> frozenset[str]:
 
 def _has_devices(session: Session) -> bool:
     slots = (slot for each in session.spec.containers for slot, n in each.resources.slots.items() if n)
-    return any(slot not in ("cpu", "mem") for slot in slots)
+    return any(is_device(slot) for slot in slots)
 
 
 def _idle_quotas(session: Session, desired: Desired) -> Iterator[Quota]:

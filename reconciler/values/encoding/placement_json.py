@@ -33,8 +33,9 @@ def canonical_json(value: object) -> str:
 
 
 def without_unset(part: dict[str, Any]) -> dict[str, Any]:
-    """A kernel's placement without what it has nothing to say about its network (changed in place)."""
-    for name in ("network", "ports"):
+    """A kernel's placement without what it has nothing to say about its network and huge pages (changed in
+    place)."""
+    for name in ("network", "ports", "hugepages"):
         if name in part and not part[name]:
             del part[name]
     return part

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from schemas.hardware.cpulist import format_cpus
 from schemas.hardware.sysfs.cpu import CPU
-from schemas.hardware.sysfs.tree import Tree, numbered_entries, read_cpus, read_integer, read_text
+from schemas.hardware.sysfs.tree import (
+    Tree,
+    numbered_entries,
+    read_cpus,
+    read_integer,
+    read_natural,
+    read_text,
+)
 
 NODE = "/sys/devices/system/node"
 DAX = "/sys/bus/dax/devices"
@@ -21,6 +29,7 @@ class NumaFacts(NamedTuple):
     memory: int
     kind: str
     distances: dict[int, int]
+    hugepages: Mapping[str, int] = {}
 
     def as_dict(self) -> dict[str, object]:
         """The node in the shape of `schemas.hardware.model.NumaNode`."""
@@ -31,6 +40,7 @@ class NumaFacts(NamedTuple):
             "memory": self.memory,
             "kind": self.kind,
             "distances": distances,
+            **({"hugepages": dict(self.hugepages)} if self.hugepages else {}),
         }
 
 
@@ -38,7 +48,11 @@ def numa_nodes(tree: Tree, online: tuple[int, ...], unknown: list[str]) -> list[
     """All online nodes; a kernel without NUMA support has one, node 0."""
     ids = numbered_entries(tree, NODE, "node")
     if not ids:
-        return [NumaFacts(0, online, parse_memory_total(tree.read("/proc/meminfo")) or 0, "dram", {})]
+        memory, pages = (
+            parse_memory_total(tree.read("/proc/meminfo")),
+            _read_hugepages(tree, "/sys/kernel/mm"),
+        )
+        return [NumaFacts(0, online, memory or 0, "dram", {}, pages)]
     whole = parse_memory_total(tree.read("/proc/meminfo")) if len(ids) == 1 else None
     gpu_nodes, dax = _gpu_nodes(tree), _dax_nodes(tree)
     listed = {node: _listed_cpus(tree, node) for node in ids}
@@ -51,7 +65,8 @@ def numa_nodes(tree: Tree, online: tuple[int, ...], unknown: list[str]) -> list[
         if memory is None:
             unknown.append(f"memory of NUMA node {node}")
         kind = "gpu" if node in gpu_nodes else dax.get(node, "dram")
-        found.append(NumaFacts(node, owned[node], memory or 0, kind, _read_distances(tree, node, ids)))
+        distances, pages = _read_distances(tree, node, ids), _read_hugepages(tree, folder)
+        found.append(NumaFacts(node, owned[node], memory or 0, kind, distances, pages))
     if len(found) > 1 and not any(node.distances for node in found):
         unknown.append("NUMA distances")
     cpuless = {node for node in ids if not listed[node]}
@@ -99,6 +114,18 @@ def parse_memory_total(meminfo: str | None) -> int | None:
     """Bytes of the `MemTotal:` line of a meminfo file."""
     found = re.search(r"MemTotal:\s+([0-9]{1,12})\s*kB", meminfo or "")
     return int(found.group(1)) * 1024 if found else None
+
+
+def _read_hugepages(tree: Tree, folder: str) -> dict[str, int]:
+    """Bytes by size of the pages that are set aside; those beyond (surplus) come and go with their use."""
+    found = {}
+    for name, kib in (("2Mi", 2048), ("1Gi", 1048576)):
+        pages = f"{folder}/hugepages/hugepages-{kib}kB"
+        count = read_natural(tree, f"{pages}/nr_hugepages") or 0
+        own = count - (read_natural(tree, f"{pages}/surplus_hugepages") or 0)
+        if own > 0:
+            found[name] = own * kib * 1024
+    return found
 
 
 def _read_distances(tree: Tree, node: int, ids: list[int]) -> dict[int, int]:

@@ -1,6 +1,7 @@
 """What a container asks for, and what a quota allows: amounts by slot.
 
-`cpu` (milli-cores), `memory`, `shm` and `scratch` (bytes), `pids` (count) are fields. Accelerators are
+`cpu` (milli-cores), `memory`, `hugepages-2Mi`, `hugepages-1Gi`, `shm` and `scratch` (bytes), `pids` (count)
+are fields. Accelerators are
 named by their plugin and held in `accelerators`: `cuda.device` whole devices, `cuda.shares` milli,
 `cuda.mig.<profile>` instances; other vendors by the same pattern.
 """
@@ -27,7 +28,15 @@ from schemas.problems.issues import Issue, issues_error
 from schemas.problems.model_errors import nested_issues
 from schemas.problems.text import did_you_mean, format_value
 from schemas.values.envelope import Model, Positive
-from schemas.values.quantities import SHARES_SCHEMA, Cpu, Memory, format_shares, parse_shares
+from schemas.values.quantities import (
+    SHARES_SCHEMA,
+    Cpu,
+    Memory,
+    Pages1Gi,
+    Pages2Mi,
+    format_shares,
+    parse_shares,
+)
 
 MOST_DEVICES = 100_000
 DEVICE_SLOT = r"^[a-z][a-z0-9]{0,31}\.device$"
@@ -36,8 +45,10 @@ MIG_SLOT = r"^[a-z][a-z0-9]{0,31}\.mig\.[1-9]g\.[1-9][0-9]{0,3}gb(\+me)?$"
 _NVIDIA = "whole NVIDIA GPUs are asked for as cuda.device, a part of one as cuda.shares"
 _AMD = "whole AMD GPUs are asked for as rocm.device, a part of one as rocm.shares"
 _MEMORY = "did you mean 'memory'?"
+_HUGE = "huge pages are asked for by their size: hugepages-2Mi or hugepages-1Gi"
 _OTHER_TOOLS = {
     **dict.fromkeys(("gpu", "gpus", "cuda", "nvidia.com/gpu", "gres", "gres/gpu"), _NVIDIA),
+    **dict.fromkeys(("hugepages", "huge-pages", "hugepages-2mib", "hugepages-2mb", "hugepages-1gib"), _HUGE),
     "amd.com/gpu": _AMD, "mem": _MEMORY, "ram": _MEMORY, "google.com/tpu": "did you mean 'tpu.device'?",
     "ephemeral-storage": "did you mean 'scratch'?",
 }  # fmt: skip
@@ -91,15 +102,26 @@ class Slots(Model):
     """Cores: whole numbers are exclusive cores, `500m` a share."""
     memory: Memory | None = None
     """Main memory."""
+    hugepages_2mi: Pages2Mi | None = Field(default=None, alias="hugepages-2Mi")
+    """Huge pages of 2 MiB, beside `memory`."""
+    hugepages_1gi: Pages1Gi | None = Field(default=None, alias="hugepages-1Gi")
+    """Huge pages of 1 GiB, beside `memory`."""
     accelerators: Mapping[str, int] = {}
 
     @property
     def slots(self) -> dict[str, int]:
-        """The planner's slots: `cpu` milli-cores, `mem` bytes, accelerators; only what is named."""
-        named = {"cpu": self.cpu, "mem": self.memory}
+        """The planner's slots: `cpu` milli-cores, `mem` and huge pages bytes, accelerators; only what is
+        named."""
+        named = {"cpu": self.cpu, "mem": self.memory, **self.hugepages}
         return {slot: amount for slot, amount in named.items() if amount is not None} | dict(
             self.accelerators
         )
+
+    @property
+    def hugepages(self) -> dict[str, int]:
+        """Bytes by slot, as far as they are named."""
+        named = {"hugepages-2Mi": self.hugepages_2mi, "hugepages-1Gi": self.hugepages_1gi}
+        return {slot: amount for slot, amount in named.items() if amount is not None}
 
     @model_validator(mode="wrap")
     @classmethod
@@ -160,6 +182,10 @@ class Resources(Slots):
     """Cores: whole numbers are exclusive cores, `500m` a share of the cores that nobody has alone."""
     memory: Annotated[Memory, Field(ge=1024 * 1024, le=2**60)] | None = None
     """Main memory; a hard limit where the provider can enforce it."""
+    hugepages_2mi: Annotated[Pages2Mi, Field(le=2**60)] | None = Field(default=None, alias="hugepages-2Mi")
+    """Huge pages of 2 MiB, beside `memory`; only on nodes that have set some aside."""
+    hugepages_1gi: Annotated[Pages1Gi, Field(le=2**60)] | None = Field(default=None, alias="hugepages-1Gi")
+    """Huge pages of 1 GiB, beside `memory`; only on nodes that have set some aside."""
     shm: Annotated[Memory, Field(le=2**60)] | None = None
     """Shared memory (`/dev/shm`), counted within `memory`."""
     pids: Positive | None = None

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from schemas.kinds.cluster import Cluster
 from schemas.kinds.session import Session
 from schemas.problems.issues import Issue
+from schemas.rules.request_rules import written_requests
 from schemas.values.linux_users import is_root, numeric_id
 
 
@@ -28,6 +29,10 @@ def pod_rules(session: Session, cluster: Cluster) -> Iterator[Issue]:
             message = "a port at its node's address is what restricted pods may not have"
             hint = "leave it out: `bai port-forward` reaches it, and so do the session's other containers"
             yield Issue(("spec", "ports", index, "publish"), message, hint, "BAI-V050", key=True)
+    for at, resources in written_requests(session):
+        if any(resources.hugepages.values()) and not resources.cpu and not resources.memory:
+            message = "Kubernetes gives huge pages only beside CPU or memory"
+            yield Issue(at, message, "ask for memory, too", "BAI-V050")
     shared = (
         slot for each in spec.containers for slot in each.resources.accelerators if slot.endswith(".shares")
     )

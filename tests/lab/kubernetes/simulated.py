@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from tests.lab.cache import command
@@ -60,6 +60,8 @@ class NodeShape:
     memory: str = "1Ti"
     product: str = H100
     """Of its GPUs."""
+    hugepages: Mapping[str, str] = field(default_factory=dict)
+    """Name of the resource → amount, set aside of the memory."""
 
 
 def keeper(plane: ControlPlane) -> Daemon:
@@ -122,7 +124,7 @@ def _slice(driver: str, devices: list[dict[str, Any]], owner: dict[str, str]) ->
 
 
 def _node(shape: NodeShape) -> dict[str, Any]:
-    capacity = {"cpu": str(shape.cpus), "memory": shape.memory, "pods": "110"}
+    capacity = {"cpu": str(shape.cpus), "memory": shape.memory, "pods": "110", **shape.hugepages}
     return {
         "apiVersion": "v1",
         "kind": "Node",

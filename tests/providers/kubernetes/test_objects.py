@@ -125,6 +125,27 @@ def test_requests_are_limits() -> None:
     assert body["containers"][0]["resources"]["claims"] == names
 
 
+def test_huge_pages_are_asked_for_and_mounted() -> None:
+    both = {"hugepages-1Gi": 2 << 30, "hugepages-2Mi": 6 << 20}
+    spec = kernel(memory=2**30, hugepages=both)
+    found = container(spec)["resources"]
+    assert found["requests"] == found["limits"] == {
+        "memory": str(2**30), "hugepages-1Gi": str(2 << 30), "hugepages-2Mi": str(6 << 20),
+    }  # fmt: skip
+    body = made(spec)["spec"]
+    volumes = {each["name"]: each.get("emptyDir") for each in body["volumes"]}
+    assert volumes["hugepages-2mi"] == {"medium": "HugePages-2Mi"}
+    assert volumes["hugepages-1gi"] == {"medium": "HugePages-1Gi"}
+    at = {each["name"]: each["mountPath"] for each in body["containers"][0]["volumeMounts"]}
+    assert (at["hugepages-2mi"], at["hugepages-1gi"]) == ("/dev/hugepages", "/dev/hugepages-1Gi")
+    alone = made(kernel(memory=2**30, hugepages={"hugepages-1Gi": 2 << 30}))["spec"]
+    assert {"name": "hugepages-1gi", "mountPath": "/dev/hugepages"} in alone["containers"][0]["volumeMounts"]
+    assert "hugepages" not in json.dumps(made(kernel(hugepages={"hugepages-2Mi": 0}))["spec"]["volumes"])
+    theirs = kernel(hugepages=both, mounts=(Mount("/data", "/dev/hugepages", claim="c"),))
+    mounted = [each["name"] for each in container(theirs)["volumeMounts"]]
+    assert "hugepages-2mi" not in mounted and "hugepages-1gi" in mounted
+
+
 def test_volumes() -> None:
     body = made(kernel(shm=2**20, scratch=2**30))["spec"]
     volumes = {each["name"]: each for each in body["volumes"]}

@@ -269,7 +269,46 @@ def asks(cpu: str, memory: str, **more: Any) -> dict[str, Any]:
 )  # fmt: skip
 def test_what_pods_of_others_ask_for(spec: dict[str, Any], cpu: int, memory: int) -> None:
     found = parse_foreign_pod(pod(spec={"nodeName": "n0", **spec}))
-    assert found is not None and (found.cpu_milli, found.memory) == (cpu, memory)
+    assert found is not None and (found.asked["cpu"], found.asked["mem"]) == (cpu, memory)
+
+
+def test_huge_pages_of_others_are_use() -> None:
+    """As Kubernetes counts: together, or the most that begins before, and what the kubelet keeps."""
+    containers = [{"resources": {"requests": {"hugepages-2Mi": "4Mi"}}}] * 2
+    first = [{"resources": {"requests": {"hugepages-2Mi": "2Mi", "hugepages-1Gi": "3Gi", "x/y": "1"}}}]
+    spec = {"nodeName": "n0", "containers": containers, "initContainers": first}
+    theirs = parse_foreign_pod(pod(spec=spec))
+    assert theirs is not None
+    assert theirs.asked == {"hugepages-2Mi": 8 << 20, "hugepages-1Gi": 3 * GIB}
+    made = node("n0")
+    made["status"]["capacity"] |= {"hugepages-2Mi": "1Gi", "hugepages-1Gi": "8Gi"}
+    made["status"]["allocatable"] |= {
+        "memory": "54Gi", "hugepages-2Mi": "1020Mi", "hugepages-1Gi": "8Gi",
+    }  # fmt: skip
+    known = parse_node(made)
+    assert known.hugepages == {"hugepages-2Mi": GIB, "hugepages-1Gi": 8 * GIB}
+    assert (known.kept_memory, known.kept_hugepages) == (GIB, {"hugepages-2Mi": 4 << 20})
+    (use,) = foreign_uses([known], [theirs], DeviceIndex(()), {}, frozenset())
+    assert use.hugepages == {"hugepages-2Mi": 12 << 20, "hugepages-1Gi": 3 * GIB}
+    assert (use.memory, use.owner) == (GIB, theirs.name)
+    (numa,) = hardware_of(known, DeviceIndex(())).numa_nodes
+    assert numa.hugepages == {"2Mi": GIB, "1Gi": 8 * GIB} and numa.memory == 64 * GIB
+
+
+def test_huge_pages_are_spread_over_numa_nodes_in_whole_ones() -> None:
+    made = node("n0")
+    made["status"]["capacity"] |= {"hugepages-2Mi": "6Mi", "hugepages-1Gi": "0"}
+    cpus = [
+        {"name": f"cpu-{at}", "attributes": {
+            f"dra.cpu/{name}": {"int": value}
+            for name, value in (("cpuID", at), ("numaNodeID", at % 2), ("coreID", at), ("socketID", 0))
+        }}
+        for at in range(4)
+    ]  # fmt: skip
+    slices = [resource_slice(*cpus, driver="dra.cpu")]
+    found = hardware_of(parse_node(made), DeviceIndex(devices_of(slices)))
+    assert [dict(each.hugepages) for each in found.numa_nodes] == [{"2Mi": 4 << 20}, {"2Mi": 2 << 20}]
+    assert any("huge pages of each NUMA node (taken for equal parts)" in each for each in found.unknown)
 
 
 def test_pods_that_hold_nothing_are_left_out() -> None:

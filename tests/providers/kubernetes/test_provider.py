@@ -8,6 +8,11 @@ from dataclasses import replace
 import pytest
 
 from providers.base import File, Network, RestartRule
+from providers.kubernetes.observe.nodes import parse_node
+from providers.kubernetes.provider import KubernetesProvider
+from tests.lab import huge_pages
+from tests.lab.docker import IMAGE
+from tests.lab.kubernetes.api import CORE
 from tests.lab.kubernetes.gpus import gpu_uuid
 from tests.providers.kubernetes.conftest import Cluster, once, seen
 from tests.providers.kubernetes.specs import ID, LABELS, MIB, UID, kernel, script
@@ -32,6 +37,16 @@ trap 'echo saved; exit 4' TERM
 echo ready
 while :; do sleep 0.1; done
 """
+
+
+PAGES = "hugepages-2Mi"
+TAKES = """
+grep ' /dev/hugepages ' /proc/mounts
+/bin/busybox fallocate -l 6291456 /dev/hugepages/mine && echo taken
+trap 'exit 0' TERM
+while :; do sleep 0.1; done
+"""
+"""What is in a file of theirs is taken, without a program that maps it."""
 
 
 def told(text: str) -> dict[str, list[str]]:
@@ -74,6 +89,49 @@ def test_a_kernel_is_what_the_plan_says_and_then_gone(pair: Cluster) -> None:
     assert other["secret"][0] == hashlib.sha256(b"new").hexdigest()
     provider.remove(ID)
     pair.is_empty()
+
+
+@pytest.mark.skipif(bool(huge_pages.why_not()), reason=huge_pages.why_not() or "there are huge pages")
+def test_a_kernel_has_huge_pages_and_those_of_others_are_use(pair: Cluster) -> None:
+    provider, n0 = pair.open(), pair.lab.nodes["n0"]
+
+    def offered() -> int:
+        return parse_node(pair.lab.api.get(f"{CORE}/nodes/n0")).hugepages.get(PAGES, 0)
+
+    with huge_pages.set_aside(8):
+        n0.restart(n0.kubelet)
+        try:
+            most = until(offered, "the kubelet has seen them", pause=0.2)
+            _takes_pages_beside_others(pair, provider, most)
+        finally:
+            pair.lab.api.call("DELETE", f"{pair.path('pods')}?gracePeriodSeconds=1")
+            until(lambda: not pair.lab.api.get(pair.path("pods"))["items"], "its pods are gone", pause=0.1)
+    n0.restart(n0.kubelet)
+    until(lambda: offered() < most, "the kubelet has seen that they are gone", pause=0.2)
+
+
+def _takes_pages_beside_others(pair: Cluster, provider: KubernetesProvider, most: int) -> None:
+    found, _ = provider.hardware(frozenset({"n0"}))
+    assert sum(each.hugepages.get("2Mi", 0) for each in found["n0"].numa_nodes) == most
+    asked = {"memory": "32Mi", PAGES: "4Mi"}
+    main = {"name": "main", "image": IMAGE, "command": ["sleep", "1000"], "resources": {"limits": asked}}
+    pair.lab.pod(
+        pair.namespace, {"metadata": {"name": "theirs"}, "spec": {"nodeName": "n0", "containers": [main]}}
+    )
+    assert pair.use(provider, "n0").hugepages == {PAGES: 4 << 20}
+
+    free = huge_pages.free()
+    provider.create(script(TAKES, cpu_milli=10, memory=32 * MIB, hugepages={PAGES: 6 << 20}))
+    once(provider, "running")
+    until(lambda: "taken" in pair.log(ID), lambda: f"it takes its pages: {pair.log(ID)}", pause=0.1)
+    assert "hugetlbfs" in pair.log(ID) and "pagesize=2M" in pair.log(ID)
+    assert huge_pages.free() == free - 3
+    assert pair.get("pods", ID)["status"]["qosClass"] == "Guaranteed"
+    provider.remove(ID)
+    until(lambda: huge_pages.free() == free, "they are free again")
+    provider.create(kernel(memory=32 * MIB, cpu_milli=10, hugepages={PAGES: most}))
+    assert once(provider, "lost").reason.startswith("OutOfhugepages-2Mi")
+    provider.remove(ID)
 
 
 def test_what_waits_or_is_always_restarted_can_be_stopped(pair: Cluster) -> None:

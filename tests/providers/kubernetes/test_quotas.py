@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -63,6 +64,16 @@ def test_what_bais_pods_have_is_theirs_while_no_driver_publishes_it() -> None:
     mine = claim("mine", "gpu-0", "gpu-0-mig-1g10gb-0-1", namespace="bai", owner="u1")
     found = outside_quotas([quota({GPUS: "1"})], own(), claims(mine), {}, Options(namespace="bai"))
     assert [each.others["cuda.device"] for each in found] == [0]
+
+
+def test_huge_pages_of_quotas_are_counted() -> None:
+    hard = {"requests.hugepages-2Mi": "64Mi", "hugepages-1Gi": "4Gi"}
+    pods = own()
+    ((key, mine),) = pods.items()
+    pods[key] = replace(mine, charged={**(mine.charged or {}), "hugepages-2Mi": 6 * MIB})
+    found = left(quota({"requests.hugepages-2Mi": "10Mi", "hugepages-1Gi": "1Gi"}, hard=hard), pods)
+    assert found.hard == {"hugepages-2Mi": 64 * MIB, "hugepages-1Gi": 4096 * MIB}
+    assert found.others == {"hugepages-2Mi": 4 * MIB, "hugepages-1Gi": 1024 * MIB}
 
 
 def test_pods_that_have_ended_count_no_more() -> None:

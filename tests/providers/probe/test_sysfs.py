@@ -35,6 +35,20 @@ def test_a_kernel_without_numa_has_one_node_with_everything(sysfs: Sysfs) -> Non
     assert (node.id, node.cpus, node.memory, node.distances) == (0, (0, 1, 2, 3), 8 << 30, {})
 
 
+def test_what_is_set_aside_as_huge_pages(sysfs: Sysfs) -> None:
+    """What is lent beyond that (surplus) comes and goes."""
+    pages = "hugepages/hugepages-{}kB/{}_hugepages"
+    sysfs.write("sys/kernel/mm/" + pages.format(2048, "nr"), 3)
+    (only,) = probe_local(sysfs.root).numa_nodes
+    assert only.hugepages == {"2Mi": 6 << 20} and only.memory == 8 << 30
+    two_nodes(sysfs)
+    for size, which, count in ((2048, "nr", 512), (2048, "surplus", 2), (1048576, "nr", 4)):
+        sysfs.write("sys/devices/system/node/node1/" + pages.format(size, which), count)
+    sysfs.write("sys/devices/system/node/node0/" + pages.format(2048, "nr"), 0)
+    first, second = probe_local(sysfs.root).numa_nodes
+    assert first.hugepages == {} and second.hugepages == {"2Mi": 510 * (2 << 20), "1Gi": 4 << 30}
+
+
 def test_nodes_have_their_cpus_memory_and_distances(sysfs: Sysfs) -> None:
     two_nodes(sysfs)
     first, second = probe_local(sysfs.root).numa_nodes
