@@ -8,6 +8,7 @@ plan, byte for byte.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import inf
 
 from reconciler.plan.pipeline import make_timed_plan
 from reconciler.plan.plan_request import PlanRequest
@@ -32,6 +33,11 @@ class PlanCache:
 
     def __init__(self) -> None:
         self._known: _KnownPlan | None = None
+
+    @property
+    def valid_until(self) -> float:
+        """Until when (seconds since the epoch, exclusive) the last plan is the one of an equal request."""
+        return self._known.valid_until if self._known is not None else -inf
 
     def plan(self, request: PlanRequest) -> Plan:
         """What `make_plan` gives. Raises what it does."""

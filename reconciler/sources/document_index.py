@@ -14,6 +14,7 @@ import hashlib
 import json
 import os
 import stat
+import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,8 +35,11 @@ FORMAT = "bai.document-index/2"
 MOST_INDEXES = 32
 """Files of a cache; the oldest go."""
 _LARGEST = 64 << 20
+_MOST_OF_HEAD = 1024
 _MODULES = ("schemas", "reconciler/sources", "reconciler/values")
 """Whose code says what documents mean: what another one said does not count."""
+SWITCH = "BAI_CACHE"
+"""An environment variable: `off` for doing without what is remembered between commands."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,12 +50,14 @@ class DocumentIndex:
     about: str
     """What it says, and of which cluster."""
     folder: Path
+    code: tuple[str, ...] = _MODULES
+    """Folders of the modules that it rests on."""
 
     @classmethod
-    def of_user(cls, source: Source, about: str) -> DocumentIndex | None:
-        """In the user's own cache; None without a home."""
-        folder = user_cache_folder()
-        return cls(source, about, folder) if folder is not None else None
+    def of_user(cls, source: Source, about: str, code: tuple[str, ...] = _MODULES) -> DocumentIndex | None:
+        """In the user's own cache; None without a home, or where the user wants none."""
+        folder = user_cache_folder() if os.environ.get(SWITCH) != "off" else None
+        return cls(source, about, folder, code) if folder is not None else None
 
     def read(self) -> Mapping[str, Any] | None:
         """What was written of the documents as they are now; None: not known."""
@@ -60,7 +66,11 @@ class DocumentIndex:
         try:
             found = _parse(_read_own_file(self._path))
             files = self.source.file_source()
-            if found is None or found.get("key") != _key(files.files()) or not _holds(found["others"], files):
+            if (
+                found is None
+                or found.get("key") != _key(files.files(), self.code)
+                or not _holds(found["others"], files)
+            ):
                 return None
         except (OSError, CannotRead, ValueError):
             return None
@@ -78,8 +88,10 @@ class DocumentIndex:
         files, others = read
         with contextlib.suppress(OSError, CannotRead):
             hashes = {path: None if data is None else _hash(data) for path, data in sorted(others.items())}
-            content = {"key": _key(files), "others": hashes, "answer": dict(answer)}
+            content = {"key": _key(files, self.code), "others": hashes, "answer": dict(answer)}
             text = json.dumps(content, separators=(",", ":"))
+            if len(text) > _LARGEST - _MOST_OF_HEAD:
+                return
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             _require_own(os.stat(self._path.parent))
             write_atomically(self._path, f"{FORMAT} {_hash(text.encode())}\n{text}", 0o600)
@@ -97,9 +109,9 @@ class DocumentIndex:
         return self.folder / f"{_hash(named)[:32]}.index"
 
 
-def _key(files: Iterable[SourceFile]) -> str:
-    """Of all document files. Raises CannotRead for one that has a problem."""
-    found = hashlib.sha256(_code_fingerprint().encode())
+def _key(files: Iterable[SourceFile], code: tuple[str, ...]) -> str:
+    """Of all document files, read by this code. Raises CannotRead for one that has a problem."""
+    found = hashlib.sha256(_code_fingerprint(code).encode())
     for file in files:
         if file.problem is not None:
             raise CannotRead(what=file.path, why=file.problem.message)
@@ -162,17 +174,26 @@ def _hash(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _code_fingerprint() -> str:
-    """Sizes and times of the modules that read documents."""
+def _code_fingerprint(code: tuple[str, ...]) -> str:
+    """Sizes and times of these folders' modules, with what they are run by."""
     root = Path(__file__).parents[2]
-    found = hashlib.sha256()
-    for name in _MODULES:
+    found = hashlib.sha256(f"{sys.version} {_installed_distributions()}\n".encode())
+    for name in code:
         for folder, below, names in os.walk(root / name):
             below.sort()
             for module in sorted(each for each in names if each.endswith(".py")):
                 status = os.stat(os.path.join(folder, module))
                 found.update(f"{folder}/{module} {status.st_size} {status.st_mtime_ns}\n".encode())
     return found.hexdigest()
+
+
+def _installed_distributions() -> list[list[str]]:
+    """Names of their folders, which have their versions: Pydantic and NumPy have a say in what comes out."""
+    return [
+        sorted(name for name in os.listdir(folder) if name.endswith((".dist-info", ".egg-info")))
+        for folder in sys.path
+        if folder.endswith(("site-packages", "dist-packages")) and os.path.isdir(folder)
+    ]
 
 
 def _remove_oldest(folder: Path) -> None:

@@ -6,11 +6,12 @@ import contextlib
 import sqlite3
 from abc import ABC, abstractmethod
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Unpack
 from urllib.parse import quote
 
 from reconciler.store import reads
+from reconciler.store.database.asked_questions import AskedQuestion
 from reconciler.store.database.questions import BUSY_MS, Ask, Row, plain_parameters, plain_rows
 from reconciler.store.database.revision import MOVED_KEY, REVISION
 from reconciler.store.record_cache import RecordCache
@@ -138,6 +139,22 @@ class FileReader(StoreReader):
     def __init__(self, address: StoreAddress, connection: sqlite3.Connection) -> None:
         super().__init__(address)
         self._connection = connection
+        self.asked: list[AskedQuestion] | None = None
+        """Where it is a list, each question is added to it."""
+
+    def answers_as_before(self, asked: Sequence[AskedQuestion]) -> bool:
+        """Whether each of these is answered now as it was then, at one moment. Raises StoreError, also for
+        what is no question to a store."""
+        with self._asking(one_moment=True):
+            self._connection.execute("PRAGMA query_only = 1")
+            try:
+                return all(self._question(each.sql, each.parameters) == each for each in asked)
+            finally:
+                self._connection.execute("PRAGMA query_only = 0")
+
+    def _question(self, sql: str, parameters: Mapping[str, object]) -> AskedQuestion:
+        cursor = self._connection.execute(sql, parameters)
+        return AskedQuestion.of(sql, parameters, _columns(cursor), cursor.fetchall())
 
     def close(self) -> None:
         self._connection.close()
@@ -158,9 +175,16 @@ class FileReader(StoreReader):
                 raise
 
     def _ask(self, sql: str, **parameters: object) -> Sequence[Row]:
-        cursor = self._connection.execute(sql, plain_parameters(parameters))
-        names = [column[0] for column in cursor.description]
-        return plain_rows(names, cursor)
+        plain = plain_parameters(parameters)
+        cursor = self._connection.execute(sql, plain)
+        names, rows = _columns(cursor), cursor.fetchall()
+        if self.asked is not None:
+            self.asked.append(AskedQuestion.of(sql, plain, names, rows))
+        return plain_rows(names, rows)
+
+
+def _columns(cursor: sqlite3.Cursor) -> list[str]:
+    return [column[0] for column in cursor.description or ()]
 
 
 def open_file_reader(address: StoreAddress) -> FileReader | None:

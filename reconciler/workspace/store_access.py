@@ -13,7 +13,8 @@ from reconciler.values.clock import Clock, SystemClock
 if TYPE_CHECKING:
     from reconciler.sources.document_index import DocumentIndex
     from reconciler.sources.source import Source
-    from reconciler.store.reader import StoreReader
+    from reconciler.store.database.asked_questions import AskedQuestion
+    from reconciler.store.reader import FileReader, StoreReader
     from reconciler.store.store import Store
     from schemas.kinds.cluster import Cluster
 
@@ -28,7 +29,7 @@ class StoreAccess:
         """Where the store is."""
         self.clock = clock
         self._store: Store | None = None
-        self._reader: StoreReader | None = None
+        self._reader: FileReader | None = None
         self._repo = ""
 
     @property
@@ -85,6 +86,19 @@ class StoreAccess:
     def existing_store(self) -> Store | None:
         """The store; None where nothing was ever written down."""
         return self.store if self.has_store else None
+
+    def note_questions(self) -> None:
+        """From here on what a store's file is asked is noted, with what it answers. For who has asked nothing
+        yet: of what was known before, nothing would be noted."""
+        untouched = self._store is None and self._reader is None and not self._repo
+        if untouched and self.existing_reader is not None and self._reader is not None:
+            self._reader.asked = []
+
+    @property
+    def asked_questions(self) -> tuple[AskedQuestion, ...] | None:
+        """All that was asked; None where anything was asked that is not noted."""
+        reader = self._reader if self._store is None else None
+        return None if reader is None or reader.asked is None else tuple(reader.asked)
 
     def close(self) -> None:
         for opened in (self._store, self._reader):

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -152,7 +153,7 @@ class Workspace(ClusterConnections):
         from reconciler.observe.observe import locate_kernels
 
         found = self.observe_sessions(offline=offline, reading=reading)
-        if self._has_profiles:
+        if self.has_profiles:
             desired, endpoints = self.desired(), self.endpoints()
             found = self.node_provisioning.add_status(found, desired, endpoints, offline=offline)
         if not offline:
@@ -172,7 +173,8 @@ class Workspace(ClusterConnections):
         )
 
     @property
-    def _has_profiles(self) -> bool:
+    def has_profiles(self) -> bool:
+        """Whether nodes are to be as a profile says."""
         return any(self.repository.profile_of(node) for node in self.nodes)
 
     def _recorded_images(self) -> Mapping[str, ImageFacts]:
@@ -226,6 +228,11 @@ class Workspace(ClusterConnections):
         )  # fmt: skip
         with self.activity.during("asking registries about images"):
             return replan_with_lookups(plan, request, remember=self._remember_images, look_up=look_up)
+
+    @property
+    def plan_valid_until(self) -> float:
+        """Until when (seconds since the epoch, exclusive) the last plan is the one of what it was made of."""
+        return self._plan_cache.valid_until if self._plan_cache is not None else -inf
 
     def _remember_images(self, facts: Sequence[ImageFacts]) -> None:
         with contextlib.suppress(StoreError):  # What is not remembered is asked again.

@@ -158,7 +158,7 @@ def test_another_users_does_not_count(folder: Path, monkeypatch: pytest.MonkeyPa
 
 def test_neither_does_what_other_code_has_judged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded(folder)
-    monkeypatch.setattr(document_index, "_code_fingerprint", lambda: "newer")
+    monkeypatch.setattr(document_index, "_code_fingerprint", lambda code: "newer")
     assert known(folder) is None
 
 

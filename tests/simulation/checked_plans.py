@@ -3,20 +3,86 @@ made anew of nothing."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+import contextlib
+import json
+from dataclasses import dataclass, replace
 
 from providers.base import Provider
-from reconciler.observe.observe import ExistingMemo, actual_state, add_recorded, read_provider
-from reconciler.plan.pipeline import make_plan
+from reconciler.observe.clock_skew import clock_doubts
+from reconciler.observe.observe import (
+    ExistingMemo,
+    ProviderReading,
+    actual_state,
+    add_recorded,
+    read_provider,
+)
+from reconciler.plan.pipeline import make_plan, make_timed_plan
 from reconciler.plan.plan_cache import PlanCache
 from reconciler.plan.plan_request import PlanRequest
+from reconciler.store.database.address import StoreAddress
+from reconciler.store.database.asked_questions import AskedQuestion
+from reconciler.store.reader import FileReader, open_file_reader
 from reconciler.store.store import Store
-from reconciler.values.encoding.plan_json import dump_plan, dump_plan_compactly
+from reconciler.values.encoding.plan_json import (
+    dump_plan,
+    dump_plan_compactly,
+    idle_plan_from_values,
+    idle_plan_values,
+)
 from reconciler.values.plan import Plan
 from reconciler.values.state import Actual
 from schemas.values.memo import Memo
 from tests.simulation.documents import CLUSTER, REPO, Documents
 from tests.simulation.invariants import Violation
+
+
+@dataclass(frozen=True, slots=True)
+class _Remembered:
+    """A plan for which nobody was asked, as another process finds it again."""
+
+    documents: str
+    asked: tuple[AskedQuestion, ...]
+    until: float
+    plan: Plan
+
+
+class OfflinePlans:
+    """Plans of the store's file alone. One that is remembered is the one that is made anew for as long as its
+    documents, its time and all that the store answered are the same. `found` counts how often that was so."""
+
+    def __init__(self) -> None:
+        self.found = 0
+        self._known: list[_Remembered] = []
+
+    def check(self, documents: Documents, address: StoreAddress, now: float) -> None:
+        """Those of before, now, and now's a while later."""
+        reader = open_file_reader(address)
+        if reader is None:  # A server's.
+            return
+        with contextlib.closing(reader):
+            reader.asked = []
+            actual = add_recorded(reader, ProviderReading(), CLUSTER, repo=REPO)
+            asked, reader.asked = tuple(reader.asked), None
+            plan, until = make_timed_plan(PlanRequest(documents.made_anew(), actual, now))
+            self._compare(documents, actual, reader, now, plan)
+            self._known = [*self._known[-1:], _Remembered(documents.text, asked, until, plan)]
+            for later in (now + 100.0, now + 5000.0):
+                self._compare(documents, actual, reader, later)
+        values = json.loads(json.dumps(idle_plan_values(plan)))
+        if idle_plan_from_values(values) != replace(plan, actions=()):
+            raise Violation(f"not the plan that was written down:\n{values}\n{plan}")
+
+    def _compare(
+        self, documents: Documents, actual: Actual, reader: FileReader, now: float, plan: Plan | None = None
+    ) -> None:
+        for known in self._known:
+            same = known.documents == documents.text and known.plan.made_at <= now < known.until
+            if not same or clock_doubts(actual, now) or not reader.answers_as_before(known.asked):
+                continue
+            plan = plan or make_timed_plan(PlanRequest(documents.made_anew(), actual, now))[0]
+            self.found += 1
+            if dump_plan(replace(plan, made_at=0.0)) != dump_plan(replace(known.plan, made_at=0.0)):
+                raise Violation(f"not the plan of what is recorded:\n{known.plan}\n{plan}")
 
 
 class CheckedPlans:

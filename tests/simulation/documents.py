@@ -80,8 +80,12 @@ class Documents:
         """All nodes take sessions again."""
         self.nodes = dict.fromkeys(self.nodes, "active")
 
+    @property
+    def text(self) -> str:
+        return json.dumps([self.nodes, self.sessions], sort_keys=True)
+
     def desired(self) -> Desired:
-        said = json.dumps([self.nodes, self.sessions], sort_keys=True)
+        said = self.text
         if self._made is None or self._made[0] != said:
             self._known.begin()
             self._made = said, self._desired(self._known, self._cache)

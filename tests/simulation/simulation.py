@@ -23,7 +23,7 @@ from reconciler.workspace.rebuild import rebuild_changes
 from schemas.problems.errors.plan import GuardRefused, IncompleteObservation, StalePlan
 from schemas.problems.errors.provider import ProviderError
 from schemas.problems.errors.store import LeaseHeld, LeaseLost
-from tests.simulation.checked_plans import CheckedPlans
+from tests.simulation.checked_plans import CheckedPlans, OfflinePlans
 from tests.simulation.disk import Disk, FileDisk
 from tests.simulation.documents import CLUSTER, REPO, Documents
 from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner, SetClock
@@ -53,6 +53,7 @@ class Life:
         self.world.at = self._at
         self.provider = FakeProvider(self.world)
         self.plans = CheckedPlans()
+        self.offline = OfflinePlans()
         self.fate = Fate()
         self.disk = disk or FileDisk(directory / f"{seed}.db")
         self.backup = directory / f"{seed}.backup.db"
@@ -243,6 +244,8 @@ class Life:
             self._refresh(store)
         actual = self.plans.observe(store, self.provider)
         plan = self.plans.plan(self.documents, actual, self.clock.now())
+        if self.patient:
+            self.offline.check(self.documents, self.disk.address, self.clock.now())
         self.blind, self.refused = not plan.complete, frozenset(self.guarded)
         self._say("plan " + ", ".join(f"{a.verb} {a.id} ({a.why})" for a in plan.changes))
         self._only_what_is_over_stops(plan)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,6 +27,9 @@ from bai.settings import Settings
 
 if TYPE_CHECKING:
     from reconciler.values.plan import Plan
+    from reconciler.values.plan_options import PlanOptions
+    from reconciler.workspace.idle_plans import KnownIdlePlan
+    from reconciler.workspace.store_access import StoreAccess
     from reconciler.workspace.workspace import Workspace
 
 app = new_app()
@@ -66,14 +70,17 @@ def plan(
     no_pager: NoPager = False,
 ) -> None:
     """Show what `bai apply` would do, where it would put things, and why the rest waits. Changes nothing."""
-    from bai.cli.plans.node_waves import role_check_announcer
-    from bai.cli.plans.show_plan import print_if_nothing_moves, save_plan
-    from bai.queries.names.resource_names import resolve_plan_options
-    from reconciler.values.plan_options import PlanOptions
+    from bai.cli.plans.post_review import pin_trusted_revision
+    from bai.cli.plans.show_plan import print_if_nothing_moves
+    from reconciler.values.plan_options import WHOLE_PLAN, PlanOptions
 
     settings, view = waiting_settings(ctx), PlanView(details, not no_pager)
+    options = PlanOptions(
+        targets=tuple(target or ()), replace=tuple(replace or ()), refresh_only=refresh_only,
+        destroy=destroy, most_moves=max_moves if defragment else 0,
+    )  # fmt: skip
+    whole = options == WHOLE_PLAN and not (defragment or refresh_hardware)
     if base is not None:
-        whole = not (target or replace or defragment or refresh_only or refresh_hardware or destroy)
         if not whole:
             raise typer.BadParameter(
                 "goes with options of printing, --out, --offline and --detailed-exitcode only",
@@ -81,21 +88,12 @@ def plan(
             )
         _review(settings, base, format, out, view, detailed_exitcode=detailed_exitcode)
         return
-    with _open_trusted(settings) as workspace:
-        if refresh_hardware:
-            workspace.find_hardware(reprobe=True)
-        options = PlanOptions(
-            targets=tuple(target or ()), replace=tuple(replace or ()), refresh_only=refresh_only,
-            destroy=destroy, most_moves=max_moves if defragment else 0,
-        )  # fmt: skip
-        made = workspace.plan(
-            resolve_plan_options(options, workspace.desired(), workspace.existing_reader),
-            offline=offline,
-            on_role_check=None if no_check or refresh_only or destroy else role_check_announcer(),
-        )
-        if out is not None:
-            save_plan(made, out)
-        _show(settings, workspace, made, format, offline, view)
+    shown, settings = _Shown(format, out, view), pin_trusted_revision(settings)
+    if whole and offline:
+        made = _plan_idle(settings, shown)
+    else:
+        check = not (no_check or refresh_only or destroy)
+        made = _plan_now(settings, shown, options, offline, check=check, reprobe=refresh_hardware)
     if defragment and format is PlanFormat.text:
         print_if_nothing_moves(made)
     if out is not None and format is PlanFormat.text:
@@ -103,15 +101,80 @@ def plan(
     _exit(made, refused=bool(made.violations), detailed=detailed_exitcode)
 
 
-def _show(
-    settings: Settings, workspace: Workspace, made: Plan, format: PlanFormat, offline: bool, view: PlanView
-) -> None:
-    from bai.cli.plans.show_plan import show_plan
-    from bai.queries.facts.hold_notes import hold_notes
-    from bai.queries.view import WorkspaceView
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """Where a plan goes, and how."""
 
-    show_plan(settings, workspace, made, format, offline, view)
-    for note in hold_notes(WorkspaceView.of(workspace).directives):
+    format: PlanFormat
+    out: Path | None
+    view: PlanView
+
+    @property
+    def has_actions(self) -> bool:
+        """Whether actions that do nothing are told, too."""
+        return self.out is not None or self.format is PlanFormat.json
+
+
+def _plan_now(
+    settings: Settings, shown: _Shown, options: PlanOptions, offline: bool, *, check: bool, reprobe: bool
+) -> Plan:
+    from bai.cli.plans.node_waves import role_check_announcer
+    from bai.queries.names.resource_names import resolve_plan_options
+
+    with settings.workspace() as workspace:
+        if reprobe:
+            workspace.find_hardware(reprobe=True)
+        made = workspace.plan(
+            resolve_plan_options(options, workspace.desired(), workspace.existing_reader),
+            offline=offline,
+            on_role_check=role_check_announcer() if check else None,
+        )
+        _show(settings, workspace, made, offline, shown)
+    return made
+
+
+def _plan_idle(settings: Settings, shown: _Shown) -> Plan:
+    """The whole plan for which nobody is asked; the one that an earlier command has made of the same, where
+    that is known."""
+    from reconciler.workspace.idle_plans import IdlePlans
+
+    source = settings.source()
+    plans = IdlePlans(source, settings.cluster)
+    known = None if shown.has_actions else plans.find(settings.state)
+    if known is not None:
+        _show_known(settings, known, shown)
+        return known.plan
+    with settings.workspace(source=source) as workspace:
+        made = plans.plan(workspace)
+        _show(settings, workspace, made, True, shown)
+    return made
+
+
+def _show(settings: Settings, workspace: Workspace, made: Plan, offline: bool, shown: _Shown) -> None:
+    from bai.cli.plans.show_plan import save_plan, show_plan
+
+    if shown.out is not None:
+        save_plan(made, shown.out)
+    show_plan(settings, workspace, made, shown.format, offline, shown.view)
+    _tell_holds(workspace)
+
+
+def _show_known(settings: Settings, known: KnownIdlePlan, shown: _Shown) -> None:
+    """Nothing is placed by it, so that no node is drawn."""
+    from bai.cli.plans.show_plan import print_plan
+
+    with known.access as access:
+        print_plan(settings, known.plan, {}, shown.format, shown.view)
+        _tell_holds(access)
+
+
+def _tell_holds(access: StoreAccess) -> None:
+    from bai.queries.facts.hold_notes import hold_notes
+    from reconciler.gitops.directives import read_directives
+
+    store = access.existing_reader
+    directives = read_directives(store, access.cluster.name) if store is not None else None
+    for note in hold_notes(directives):
         typer.echo(note, err=True)
 
 
@@ -120,13 +183,6 @@ def _exit(made: Plan, *, refused: bool, detailed: bool) -> None:
         raise typer.Exit(1)
     if detailed and made.changes:
         raise typer.Exit(CHANGES)
-
-
-def _open_trusted(settings: Settings) -> Workspace:
-    """Raises NotTrusted, and what opening the workspace raises."""
-    from bai.cli.plans.post_review import pin_trusted_revision
-
-    return pin_trusted_revision(settings).workspace()
 
 
 def _saved_text(out: Path, *, unseen: bool) -> str:

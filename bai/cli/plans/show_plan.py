@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,13 +30,25 @@ def show_plan(
     view: PlanView | None = None,
 ) -> None:
     """Print `plan`; text and Markdown draw the nodes whose hardware is known."""
+    drawn = format is not PlanFormat.json and any(each.placement_after for each in plan.changes)
+    nodes = known_nodes(workspace, offline) if drawn else {}
+    print_plan(settings, plan, nodes, format, view)
+
+
+def print_plan(
+    settings: Settings,
+    plan: Plan,
+    nodes: Mapping[str, NodeInfo],
+    format: PlanFormat,
+    view: PlanView | None = None,
+) -> None:
+    """The same, with the nodes that are to be drawn."""
     if format is PlanFormat.json:
         from bai.cli.output import write_document
         from reconciler.values.encoding.plan_json import dump_plan
 
         write_document(dump_plan(plan))
         return
-    nodes = known_nodes(workspace, offline) if any(each.placement_after for each in plan.changes) else {}
     if format is PlanFormat.markdown:
         from bai.cli.output import write_document
         from bai.render.plan.markdown import render_plan_markdown as markdown

@@ -82,12 +82,13 @@ def _locate(settings: Settings, path: Path) -> tuple[Path, str]:
 def _check_repository(settings: Settings) -> Checked:
     """All of it; by an index, where nothing has changed since all was right."""
     from reconciler.sources.document_index import DocumentIndex
-    from schemas.loading.document_cache import DocumentCache
 
     source = settings.source()
     index = DocumentIndex.of_user(source, "validation")
     if index is not None and (known := index.read()) is not None:
         return Checked(warnings=tuple(map(_problem_from_json, known["warnings"])), kinds=known["kinds"])
+    from schemas.loading.document_cache import DocumentCache
+
     cache = DocumentCache()
     checked, repository = _load_and_check(settings, ["."], source, cache)
     if index is not None and repository is not None:

@@ -16,13 +16,13 @@ from bai.render.humanize import (
     size,
     slot_amounts,
 )
-from schemas.images.requirements import ImageRequirements, image_requirements
 
 if TYPE_CHECKING:
     from providers.images import NodeImage, PullProgress
     from reconciler.observe.images import KnownImage
     from reconciler.values.sides import Pull
     from schemas.images.facts import ImageFacts
+    from schemas.images.requirements import ImageRequirements
 
 COLUMNS = ("image", "reference", "digest", "runs on", "size", "known for", "used by")
 _DIGEST_LENGTH = 12
@@ -40,6 +40,8 @@ class ImageView:
 
     @property
     def needs(self) -> ImageRequirements:
+        from schemas.images.requirements import image_requirements
+
         return image_requirements(self.known.name, self.known.image, self.facts)
 
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, iso_time, join_limited
 from bai.render.plan.changes import change_kind
-from reconciler.guards.judge import violation_text
 
 if TYPE_CHECKING:
     from reconciler.values.plan import Plan
@@ -48,6 +47,10 @@ def _later_nodes(plan: Plan, kind: str) -> str:
 
 def violation_lines(plan: Plan) -> list[str]:
     """Why it is not carried out, a line each; no more than a reader needs."""
+    if not plan.violations:
+        return []
+    from reconciler.guards.judge import violation_text
+
     lines = [clean(violation_text(one) + (f" ({one.hint})" if one.hint else "")) for one in plan.violations]
     return at_most(lines, MOST_REFUSALS)
 

@@ -174,6 +174,17 @@ def dump_plan_compactly(plan: Plan) -> str:
     return f'{{"plan":{_plan_text(plan)},"version":{_compact_json(VERSION)}}}'
 
 
+def idle_plan_values(plan: Plan) -> dict[str, Any]:
+    """Of a plan in which nothing is to be done: all but its actions, as JSON values."""
+    values: dict[str, Any] = _adapter().dump_python(dataclasses.replace(plan, actions=()), mode="json")
+    return values
+
+
+def idle_plan_from_values(values: object) -> Plan:
+    """Raises ValidationError."""
+    return _adapter().validate_python(values)
+
+
 def load_plan(text: str) -> Plan:
     """The plan that `dump_plan` wrote.
 
