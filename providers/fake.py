@@ -106,6 +106,8 @@ class FakeKernel:
     pid: int = 0
     used: tuple[float, float, float] | None = None
     """Time, CPU seconds and bytes when it was measured last."""
+    seen: tuple[tuple[object, ...], Observed] | None = None
+    """How it was seen last, with all that this rests on."""
     _digested: tuple[Mapping[str, str], str] | None = None
 
     def env_digest(self) -> str:
@@ -249,8 +251,9 @@ class FakeProvider:
         with world.lock:
             world.calls.append(("observe", ""))
             world.boundary("observe", "", "before")
-            visible = sorted(
-                one for one in world.kernels.keys() - world.hidden if not world.is_unreachable(one)
+            there = world.kernels.keys() - world.hidden
+            visible = (
+                sorted(one for one in there if not world.is_unreachable(one)) if world.down else sorted(there)
             )
             seen = tuple(_observed(world, kernel_id) for kernel_id in visible)
             missing = tuple(sorted(world.hidden & world.kernels.keys()))
@@ -364,17 +367,34 @@ def _state(world: World, kernel: FakeKernel) -> KernelState:
 
 
 def _observed(world: World, kernel_id: str) -> Observed:
+    """The same object as long as nothing happens to the kernel."""
     kernel = world.settle(kernel_id)
+    begun = kernel.ready <= world.clock.now()
+    made_of = (
+        kernel.spec,
+        _state(world, kernel),
+        kernel.ended,
+        kernel.created,
+        kernel.ready,
+        begun,
+        kernel.pid,
+    )
+    if kernel.seen is None or kernel.seen[0] != made_of:
+        kernel.seen = (made_of, _look(kernel, _state(world, kernel), begun=begun))
+    return kernel.seen[1]
+
+
+def _look(kernel: FakeKernel, state: KernelState, *, begun: bool) -> Observed:
     spec, ended = kernel.spec, kernel.ended
     alive = ended is None
     return Observed(
         id=spec.id,
         labels=replace(spec.labels),
-        state=_state(world, kernel),
+        state=state,
         exit_code=ended[2] if ended else None,
         reason=ended[3] if ended else "",
         created=_time(kernel.created),
-        started=_time(kernel.ready) if kernel.ready <= world.clock.now() else None,
+        started=_time(kernel.ready) if begun else None,
         finished=_time(ended[1]) if ended else None,
         pid=kernel.pid if alive else None,
         cpus=spec.cpus,
