@@ -50,10 +50,9 @@ async def loops_of(request: Request) -> ClusterLoops:
 async def served_cluster(
     request: Request,
     loops: Annotated[ClusterLoops, Depends(loops_of)],
-    _user: Viewer,
     cluster: Annotated[str, Path(max_length=100, description="Its name.")],
 ) -> ServedCluster:
-    """Answers 404 for a cluster that this server does not look after, and strangers nothing of it."""
+    """Answers 404 for a cluster that this server does not look after."""
     if cluster not in loops.clusters:
         raise HTTPException(404, f"this server does not look after a cluster {cluster!r}")
     found = loops.clusters[cluster]
@@ -63,8 +62,15 @@ async def served_cluster(
     return found
 
 
+async def clients_cluster(
+    _user: Viewer, found: Annotated[ServedCluster, Depends(served_cluster)]
+) -> ServedCluster:
+    """The same, for those whom the server knows: strangers do not hear whether there is such a cluster."""
+    return found
+
+
 Loops = Annotated[ClusterLoops, Depends(loops_of)]
-Cluster = Annotated[ServedCluster, Depends(served_cluster)]
+Cluster = Annotated[ServedCluster, Depends(clients_cluster)]
 
 
 def last_plan(cluster: ServedCluster, user: Principal) -> tuple[ReconcileCycle, Actual, Plan]:

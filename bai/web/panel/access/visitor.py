@@ -12,6 +12,8 @@ from starlette.concurrency import run_in_threadpool
 
 from bai.web.auth.bearer import is_signed
 from bai.web.auth.roles import Access, Principal, Role, authenticate
+from bai.web.cluster_loops import ServedCluster
+from bai.web.dependencies import served_cluster
 from bai.web.panel.access.cookies import CookieSealer, read_cookie
 
 
@@ -78,3 +80,13 @@ async def overseer(visitor: Annotated[Visitor, Depends(current_visitor)]) -> Vis
 
 PageViewer = Annotated[Visitor, Depends(current_visitor)]
 PageOverseer = Annotated[Visitor, Depends(overseer)]
+
+
+async def visited_cluster(
+    _visitor: PageViewer, found: Annotated[ServedCluster, Depends(served_cluster)]
+) -> ServedCluster:
+    """The cluster of a page, for those whom the server knows: strangers do not hear whether there is one."""
+    return found
+
+
+VisitedCluster = Annotated[ServedCluster, Depends(visited_cluster)]

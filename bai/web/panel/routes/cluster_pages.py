@@ -6,8 +6,7 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from bai.web.dependencies import Cluster
-from bai.web.panel.access.visitor import PageViewer
+from bai.web.panel.access.visitor import PageViewer, VisitedCluster
 from bai.web.panel.routes.page_route import PageNumber, Text, cluster_page, page_router
 from bai.web.panel.views.cluster_map import cluster_map
 from bai.web.panel.views.node_page import node_page
@@ -17,12 +16,12 @@ router = page_router()
 
 
 @router.get("/clusters/{cluster}")
-def cluster(request: Request, cluster: Cluster, visitor: PageViewer) -> Response:
+def cluster(request: Request, cluster: VisitedCluster, visitor: PageViewer) -> Response:
     return cluster_page(request, cluster, visitor, "cluster.html", lambda view: {"map": cluster_map(view)})
 
 
 @router.get("/clusters/{cluster}/nodes/{name}")
-def node(request: Request, cluster: Cluster, visitor: PageViewer, name: str) -> Response:
+def node(request: Request, cluster: VisitedCluster, visitor: PageViewer, name: str) -> Response:
     return cluster_page(
         request, cluster, visitor, "node.html", lambda view: {"page": node_page(view, name)}, key=name
     )
@@ -30,7 +29,7 @@ def node(request: Request, cluster: Cluster, visitor: PageViewer, name: str) -> 
 
 @router.get("/clusters/{cluster}/queue")
 def queue(
-    request: Request, cluster: Cluster, visitor: PageViewer, group: Text = "", project: Text = "",
+    request: Request, cluster: VisitedCluster, visitor: PageViewer, group: Text = "", project: Text = "",
     page: Annotated[PageNumber, Query()] = 1,
 ) -> Response:  # fmt: skip
     return cluster_page(

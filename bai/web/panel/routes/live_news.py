@@ -12,8 +12,7 @@ from fastapi import Request
 from sse_starlette import EventSourceResponse, ServerSentEvent
 
 from bai.web.cluster_loops import ServedCluster
-from bai.web.dependencies import Cluster
-from bai.web.panel.access.visitor import PageViewer
+from bai.web.panel.access.visitor import PageViewer, VisitedCluster
 from bai.web.panel.news import ClusterNews
 from bai.web.panel.pages import Panel
 from bai.web.panel.routes.page_route import page_router
@@ -25,7 +24,7 @@ router = page_router()
 
 @router.get("/clusters/{cluster}/live")
 async def live(
-    request: Request, cluster: Cluster, visitor: PageViewer, known: int = -1
+    request: Request, cluster: VisitedCluster, visitor: PageViewer, known: int = -1
 ) -> EventSourceResponse:
     """`changed` after each pass that changed what pages show, and at once where one did since the page was
     made. `known`: the news that there was then."""

@@ -7,8 +7,8 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 
 from bai.queries.facts.node_infos import node_infos
-from bai.web.dependencies import Cluster, last_plan
-from bai.web.panel.access.visitor import PageOverseer
+from bai.web.dependencies import last_plan
+from bai.web.panel.access.visitor import PageOverseer, VisitedCluster
 from bai.web.panel.routes.page_route import Values, cluster_page, page_router
 from bai.web.panel.views.plan_view import plan_view, review_view
 from bai.web.pass_view import PassView
@@ -17,7 +17,7 @@ router = page_router()
 
 
 @router.get("/clusters/{cluster}/plan")
-def plan(request: Request, cluster: Cluster, visitor: PageOverseer) -> Response:
+def plan(request: Request, cluster: VisitedCluster, visitor: PageOverseer) -> Response:
     def make(view: PassView) -> Values:
         _, actual, found = last_plan(cluster, visitor.principal)
         return {"plan": plan_view(found, node_infos(view.desired, actual)), "review": None, "commit": ""}
@@ -28,7 +28,7 @@ def plan(request: Request, cluster: Cluster, visitor: PageOverseer) -> Response:
 @router.get("/clusters/{cluster}/review")
 def review(
     request: Request,
-    cluster: Cluster,
+    cluster: VisitedCluster,
     visitor: PageOverseer,
     commit: Annotated[str, Query(max_length=100)] = "",
 ) -> Response:

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from fastapi import Query, Request, Response
 
 from bai.queries import models
-from bai.web.dependencies import Cluster
-from bai.web.panel.access.visitor import PageOverseer, PageViewer, Visitor
+from bai.web.panel.access.visitor import PageOverseer, PageViewer, VisitedCluster, Visitor
 from bai.web.panel.routes.page_route import Text, Values, asked, cluster_page, page_router
 from bai.web.panel.views.resource_kinds import resource_kinds
 from bai.web.pass_view import PassView
@@ -18,7 +17,12 @@ Count = Annotated[int, Query(ge=1, le=1000)]
 
 
 def _report(
-    request: Request, cluster: Cluster, visitor: Visitor, query: models.Query, title: str, **more: object
+    request: Request,
+    cluster: VisitedCluster,
+    visitor: Visitor,
+    query: models.Query,
+    title: str,
+    **more: object,
 ) -> Response:
     """`more` for the template: what was asked for."""
 
@@ -29,12 +33,12 @@ def _report(
 
 
 @router.get("/clusters/{cluster}/nodes")
-def nodes(request: Request, cluster: Cluster, visitor: PageViewer) -> Response:
+def nodes(request: Request, cluster: VisitedCluster, visitor: PageViewer) -> Response:
     return _report(request, cluster, visitor, models.NodesQuery(form="wide"), "Nodes")
 
 
 @router.get("/clusters/{cluster}/resources")
-def resources(request: Request, cluster: Cluster, visitor: PageViewer, kind: Text = "") -> Response:
+def resources(request: Request, cluster: VisitedCluster, visitor: PageViewer, kind: Text = "") -> Response:
     if not kind:
         return cluster_page(
             request, cluster, visitor, "kinds.html", lambda view: {"kinds": resource_kinds(view)}
@@ -44,18 +48,18 @@ def resources(request: Request, cluster: Cluster, visitor: PageViewer, kind: Tex
 
 
 @router.get("/clusters/{cluster}/resources/{identity:path}")
-def resource(request: Request, cluster: Cluster, visitor: PageViewer, identity: str) -> Response:
+def resource(request: Request, cluster: VisitedCluster, visitor: PageViewer, identity: str) -> Response:
     return _report(request, cluster, visitor, models.DescribeQuery.of(resource=identity), identity)
 
 
 @router.get("/clusters/{cluster}/history")
-def history(request: Request, cluster: Cluster, visitor: PageOverseer, tail: Count = 30) -> Response:
+def history(request: Request, cluster: VisitedCluster, visitor: PageOverseer, tail: Count = 30) -> Response:
     return _report(request, cluster, visitor, models.HistoryQuery(tail=tail), "History")
 
 
 @router.get("/clusters/{cluster}/audit")
 def audit(
-    request: Request, cluster: Cluster, visitor: PageViewer, resource: Text = "", actor: Text = "",
+    request: Request, cluster: VisitedCluster, visitor: PageViewer, resource: Text = "", actor: Text = "",
     tail: Count = 100,
 ) -> Response:  # fmt: skip
     query = models.AuditQuery.of(resource=resource, actor=actor, tail=tail, changes=True)
@@ -64,7 +68,7 @@ def audit(
 
 @router.get("/clusters/{cluster}/events")
 def events(
-    request: Request, cluster: Cluster, visitor: PageViewer, resource: Text = "", tail: Count = 200
+    request: Request, cluster: VisitedCluster, visitor: PageViewer, resource: Text = "", tail: Count = 200
 ) -> Response:
     query = models.EventsQuery.of(resource=resource, tail=tail)
     return _report(request, cluster, visitor, query, "Events", resource=resource)
@@ -72,13 +76,13 @@ def events(
 
 @router.get("/clusters/{cluster}/usage")
 def usage(
-    request: Request, cluster: Cluster, visitor: PageViewer,
+    request: Request, cluster: VisitedCluster, visitor: PageViewer,
     by: Literal["project", "user", "session"] = "project",
 ) -> Response:  # fmt: skip
     return _report(request, cluster, visitor, models.UsageQuery(by=by), "Usage", by=by)
 
 
 @router.get("/clusters/{cluster}/capacity")
-def capacity(request: Request, cluster: Cluster, visitor: PageViewer, group: Text = "") -> Response:
+def capacity(request: Request, cluster: VisitedCluster, visitor: PageViewer, group: Text = "") -> Response:
     _ = PassView(cluster, visitor.principal).study  # Made before the page is, for which everybody else waits.
     return _report(request, cluster, visitor, models.CapacityQuery.of(group=group), "Capacity", group=group)

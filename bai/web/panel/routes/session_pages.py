@@ -6,8 +6,7 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from bai.web.dependencies import Cluster
-from bai.web.panel.access.visitor import PageViewer
+from bai.web.panel.access.visitor import PageViewer, VisitedCluster
 from bai.web.panel.routes.page_route import Text, Values, cluster_page, page_router
 from bai.web.panel.views.logs_page import logs_page
 from bai.web.panel.views.session_list import SessionListQuery, session_list
@@ -21,7 +20,10 @@ _SESSION = "/clusters/{cluster}/sessions/{project}/{name}"
 
 @router.get("/clusters/{cluster}/sessions")
 def sessions(
-    request: Request, cluster: Cluster, visitor: PageViewer, asked: Annotated[SessionListQuery, Query()]
+    request: Request,
+    cluster: VisitedCluster,
+    visitor: PageViewer,
+    asked: Annotated[SessionListQuery, Query()],
 ) -> Response:
     def make(view: PassView) -> Values:
         return {"list": session_list(view, asked)}
@@ -31,7 +33,12 @@ def sessions(
 
 @router.get(_SESSION)
 def session(
-    request: Request, cluster: Cluster, visitor: PageViewer, project: str, name: str, explain: bool = False
+    request: Request,
+    cluster: VisitedCluster,
+    visitor: PageViewer,
+    project: str,
+    name: str,
+    explain: bool = False,
 ) -> Response:
     """`explain`: also how close each node comes."""
 
@@ -46,7 +53,7 @@ def session(
 
 @router.get(f"{_SESSION}/logs")
 def logs(
-    request: Request, cluster: Cluster, visitor: PageViewer, project: str, name: str, kernel: Text = ""
+    request: Request, cluster: VisitedCluster, visitor: PageViewer, project: str, name: str, kernel: Text = ""
 ) -> Response:
     return cluster_page(
         request, cluster, visitor, "logs.html",
@@ -56,7 +63,7 @@ def logs(
 
 @router.get(f"{_SESSION}/log-text")
 def log_text(
-    cluster: Cluster, visitor: PageViewer, project: str, name: str, query: Annotated[LogQuery, Query()]
+    cluster: VisitedCluster, visitor: PageViewer, project: str, name: str, query: Annotated[LogQuery, Query()]
 ) -> Response:
     """As the API gives it: a browser shows it as text, never as a page."""
     return log_answer(cluster, visitor.principal, project, name, query)
