@@ -24,7 +24,13 @@ def test_the_life_of_kernels_with_every_limit(vm: Boot) -> None:
     assert code == 0, output
     found = json.loads(output.splitlines()[-1])
     assert found["versions"] == [2]
-    assert set(found["missing"]) == {"filesystem-isolation", "devices", "gpu-fraction", "scratch"}
+    assert set(found["missing"]) == {
+        "filesystem-isolation",
+        "devices",
+        "gpu-fraction",
+        "hugepages",
+        "scratch",
+    }
     assert found["memory"] and found["pids"] and found["cpus"]
     listing = guest.run(["sh", "-c", "ls -d /sys/fs/cgroup/bai-* 2>/dev/null; ls /tmp/state/kernels"])[1]
     assert listing.strip() == ""
