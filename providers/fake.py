@@ -106,6 +106,8 @@ class FakeKernel:
     pid: int = 0
     used: tuple[float, float, float] | None = None
     """Time, CPU seconds and bytes when it was measured last."""
+    seen: tuple[tuple[object, ...], Observed] | None = None
+    """How it was seen last, with all that this rests on."""
     _digested: tuple[Mapping[str, str], str] | None = None
 
     def env_digest(self) -> str:
@@ -249,8 +251,9 @@ class FakeProvider:
         with world.lock:
             world.calls.append(("observe", ""))
             world.boundary("observe", "", "before")
-            visible = sorted(
-                one for one in world.kernels.keys() - world.hidden if not world.is_unreachable(one)
+            there = world.kernels.keys() - world.hidden
+            visible = (
+                sorted(one for one in there if not world.is_unreachable(one)) if world.down else sorted(there)
             )
             seen = tuple(_observed(world, kernel_id) for kernel_id in visible)
             missing = tuple(sorted(world.hidden & world.kernels.keys()))
@@ -364,26 +367,21 @@ def _state(world: World, kernel: FakeKernel) -> KernelState:
 
 
 def _observed(world: World, kernel_id: str) -> Observed:
+    """The same object as long as nothing happens to the kernel."""
     kernel = world.settle(kernel_id)
-    spec, ended = kernel.spec, kernel.ended
-    alive = ended is None
-    return Observed(
-        id=spec.id,
-        labels=replace(spec.labels),
-        state=_state(world, kernel),
-        exit_code=ended[2] if ended else None,
-        reason=ended[3] if ended else "",
-        created=_time(kernel.created),
-        started=_time(kernel.ready) if kernel.ready <= world.clock.now() else None,
-        finished=_time(ended[1]) if ended else None,
-        pid=kernel.pid if alive else None,
-        cpus=spec.cpus,
-        memory_nodes=spec.memory_nodes,
-        memory=spec.memory,
-        pids=spec.pids,
-        scratch=spec.scratch,
-        env_digest=kernel.env_digest(),
-    )
+    spec, ended, state = kernel.spec, kernel.ended, _state(world, kernel)
+    begun = kernel.ready <= world.clock.now()
+    made_of = (spec, state, ended, kernel.created, kernel.ready, begun, kernel.pid)
+    if kernel.seen is None or kernel.seen[0] != made_of:
+        kernel.seen = made_of, Observed(
+            id=spec.id, labels=replace(spec.labels), state=state,
+            exit_code=ended[2] if ended else None, reason=ended[3] if ended else "",
+            created=_time(kernel.created), started=_time(kernel.ready) if begun else None,
+            finished=_time(ended[1]) if ended else None, pid=kernel.pid if ended is None else None,
+            cpus=spec.cpus, memory_nodes=spec.memory_nodes, memory=spec.memory, pids=spec.pids,
+            scratch=spec.scratch, env_digest=kernel.env_digest(),
+        )  # fmt: skip
+    return kernel.seen[1]
 
 
 def _used(world: World, kernel_id: str) -> Usage:

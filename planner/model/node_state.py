@@ -9,7 +9,10 @@ from planner.model.device_family import mask_of
 from planner.model.topology import Topology
 from planner.model.types import DeviceGrant, KernelPlacement, NodeInfo, NumaPart
 from planner.model.unhealthy_devices import unhealthy_devices
-from schemas.values.once_per_value import last_per_value
+from schemas.values.once_per_value import last_per_value, some_per_value
+
+_MOST_STATES = 8
+"""In which it is remembered how a kernel is put on its node."""
 
 
 class ResourceState(NamedTuple):
@@ -74,6 +77,15 @@ def hold_kernel(
 ) -> tuple[ResourceState, tuple[str, ...]]:
     """The state with a recorded kernel on it, and what of the record does not exist or was already taken;
     nothing is said of devices that are `known` to be out of placement."""
+    return _held(kernel, topology, state, frozenset(known))
+
+
+@some_per_value(_MOST_STATES)
+def _held(
+    kernel: KernelPlacement, topology: Topology, state: ResourceState, known: frozenset[str]
+) -> tuple[ResourceState, tuple[str, ...]]:
+    """A kernel that stays where it is is put on its node in every plan, and again where the ends of others
+    are played through, mostly in the same states."""
     held = _held_amounts(kernel, topology)
     mismatches = list(held.unknown_cpus)
     if held.cores & ~state.cores & topology.usable_cores:

@@ -251,7 +251,7 @@ HELD = "held"
 """The code of sessions that are kept out of their queues by somebody's will."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Wait:
     session: str
     group: str

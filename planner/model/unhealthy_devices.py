@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from planner.model.demand import Demand
 from planner.model.types import NodeInfo, Reason
-from schemas.hardware.model import Gpu
+from schemas.hardware.model import Gpu, Hardware
+from schemas.values.once_per_value import once_per_value
 
 _MOST_NAMED = 3
 
 
 def unhealthy_devices(node: NodeInfo) -> frozenset[str]:
     """Ids of the node's devices that get no sessions, the instances of such GPUs among them."""
-    gpus = [gpu for gpu in node.hardware.gpus if not gpu.healthy or gpu.id in node.unhealthy]
+    if not node.unhealthy:
+        return _reported(node.hardware)
+    return node.unhealthy | _reported(node.hardware) | _devices_of(node.hardware, node.unhealthy)
+
+
+@once_per_value
+def _reported(hardware: Hardware) -> frozenset[str]:
+    """Those that the machine itself calls unhealthy."""
+    return _devices_of(hardware, {gpu.id for gpu in hardware.gpus if not gpu.healthy})
+
+
+def _devices_of(hardware: Hardware, names: Collection[str]) -> frozenset[str]:
+    """GPUs of these ids, with their instances."""
+    gpus = [gpu for gpu in hardware.gpus if gpu.id in names]
     instances = (instance.id for gpu in gpus for instance in gpu.mig_devices)
-    return node.unhealthy.union((gpu.id for gpu in gpus), instances)
+    return frozenset((*(gpu.id for gpu in gpus), *instances))
 
 
 def unhealthy_reason(node: NodeInfo, gpu: Gpu) -> str:

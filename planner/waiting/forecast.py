@@ -13,10 +13,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from planner.model.demand import Demand
 from planner.model.plan_time import PlanTime
 from planner.model.types import Running, SessionRequest
 from planner.nodes.feasibility import fits
-from planner.nodes.node_table import NodeTable
+from planner.nodes.node_table import Bools, NodeTable
 from planner.selection.gang import Shape, allocate
 from planner.selection.node_scorer import NodeScorer
 
@@ -89,7 +90,7 @@ def forecast(
     """For each shape that has no room now off the excluded nodes, the first release after which it has."""
     table = scorer.table
     found: dict[Shape, Release] = {}
-    open_shapes = list(shapes)
+    open_shapes = {shape: FreedRoom(scorer, shape) for shape in shapes}
     gone: set[str] = set()
     mark = table.checkpoint()
     cut: frozenset[Shape] = frozenset()
@@ -103,25 +104,41 @@ def forecast(
             table.set_state(at, table.state_without(at, gone))
         for shape in tuple(open_shapes):
             budget -= 1
-            if not may_fit(scorer, shape, occupant.nodes):
+            if not open_shapes[shape].may_do(occupant.nodes):
                 continue
             budget -= TRIAL_COST
             nodes = _nodes_with_room(scorer, shape, excluded)
             if nodes is not None:
                 found[shape] = Release(occupant.session, occupant.ends, nodes)
-                open_shapes.remove(shape)
+                del open_shapes[shape]
     table.rollback(mark)
     return Forecast(found, cut)
 
 
-def may_fit(scorer: NodeScorer, shape: Shape, freed: tuple[int, ...]) -> bool:
-    """Whether one of the shape's needs would do with one of the nodes just freed: else nothing has changed
-    for it."""
-    nodes = np.array(freed, dtype=np.intp)
-    return any(
-        bool((fits(scorer.table, need.sum, nodes) & scorer.admitted(need.filter)[nodes]).any())
-        for need in dict.fromkeys(shape.needs)
-    )
+class FreedRoom:
+    """Whether one of a shape's needs would do with one of the nodes just freed: else nothing has changed for
+    it. What fits a node follows from its hardware and state, so that each of these is looked at once."""
+
+    def __init__(self, scorer: NodeScorer, shape: Shape) -> None:
+        self._table = scorer.table
+        self._needs: list[tuple[Demand, Bools, dict[int, bool]]] = [
+            (need.sum, scorer.admitted(need.filter), {}) for need in dict.fromkeys(shape.needs)
+        ]
+
+    def may_do(self, freed: tuple[int, ...]) -> bool:
+        numbers = self._table.state_numbers
+        return any(
+            admitted[at] and self._fits(demand, at, numbers[at], known)
+            for demand, admitted, known in self._needs
+            for at in freed
+        )
+
+    def _fits(self, demand: Demand, at: int, number: int, known: dict[int, bool]) -> bool:
+        found = known.get(number)
+        if found is None:
+            nodes = np.array([at], dtype=np.intp)
+            found = known[number] = bool(fits(self._table, demand, nodes)[0])
+        return found
 
 
 def _nodes_with_room(

@@ -19,10 +19,10 @@ from planner.selection.node_scorer import NodeScorer
 from planner.waiting.forecast import (
     SEARCH_BUDGET,
     TRIAL_COST,
+    FreedRoom,
     Occupant,
     Release,
     latest_end,
-    may_fit,
     release_order,
 )
 
@@ -77,6 +77,7 @@ class _QueueReplay:
             self.lanes.setdefault((waiting_session.shape, waiting_session.kind), []).append(
                 (at, waiting_session)
             )
+        self._freed_room = {lane: FreedRoom(scorer, lane[0]) for lane in self.lanes}
         self.found: dict[str, Release] = {}
         self._events = [(release_order(one), one) for one in occupants]
         heapq.heapify(self._events)
@@ -117,7 +118,7 @@ class _QueueReplay:
         first = [
             (waiting[-1][0], lane)
             for lane, waiting in self.lanes.items()
-            if may_fit(self.scorer, lane[0], freed)
+            if self._freed_room[lane].may_do(freed)
         ]
         heap = [(at, number) for number, (at, _) in enumerate(first)]
         heapq.heapify(heap)

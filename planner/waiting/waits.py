@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 
 from planner.admission.reserved_nodes import NodeReservations
@@ -35,7 +35,7 @@ def unexplained_waits(
 ) -> list[Wait]:
     """The waits with what is known without looking at nodes."""
     return [
-        _make_wait(group, position, one, _distinct_reasons(one, one.reasons, reserved), None, skips)
+        _make_wait(group, position, one, _distinct_reasons(one, one.reasons, reserved), skips)
         for position, one in enumerate(unplaced, start=1)
     ]
 
@@ -60,9 +60,9 @@ def explained_waits(
         reasons = [*one.reasons]
         if one.shape is not None:
             reasons = [*lack[one.shape, one.blocked_nodes], *reasons]
-        release = releases.get(one.session.id)
-        wait = _make_wait(group, position, one, _distinct_reasons(one, reasons, reserved), release, skips)
-        found.append(replace(wait, cut_short=one.session.id in cut))
+        said = _distinct_reasons(one, reasons, reserved)
+        foreseen = (releases.get(one.session.id), one.session.id in cut)
+        found.append(_make_wait(group, position, one, said, skips, foreseen))
     return found
 
 
@@ -123,9 +123,11 @@ def _make_wait(
     position: int,
     unplaced: UnplacedSession,
     reasons: tuple[Reason, ...],
-    release: Release | None,
     skips: SkipCounter,
+    foreseen: tuple[Release | None, bool] = (None, False),
 ) -> Wait:
+    """`foreseen`: what makes room for it, and whether the search for that was cut short."""
+    release, cut = foreseen
     skipped = skips.count(unplaced.session)
     return Wait(
         session=unplaced.session.id,
@@ -134,6 +136,7 @@ def _make_wait(
         reasons=reasons,
         freed_by=release.by if release else "",
         latest=release.latest if release else unplaced.latest,
+        cut_short=cut,
         passed_over=skipped > unplaced.session.skips,
         skips=skipped,
     )

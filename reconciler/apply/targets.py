@@ -9,7 +9,7 @@ from functools import cached_property
 from providers.base import Provider
 from providers.storage.base import Storage
 from reconciler.apply.node_effects import ProvisionerAccess
-from reconciler.observe.observe import ExistingMemo
+from reconciler.observe.existing_memo import ExistingMemo
 from reconciler.secrets.reader import NO_SECRETS, SecretReader
 from reconciler.store.ownership import session_key_seeds
 from reconciler.store.store import Store

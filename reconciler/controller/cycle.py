@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from planner.model.types import Wait
 from reconciler.values.plan import Plan
 from reconciler.values.results import ApplyResult
 from reconciler.values.state import Actual, Desired
@@ -14,6 +15,7 @@ from schemas.problems.errors.git_remote import NotTrusted, RemoteError
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
 from schemas.problems.errors.store import LeaseHeld
 from schemas.repository.repository import Repository
+from schemas.values.once_per_value import once_per_value
 
 
 @dataclass(frozen=True)
@@ -50,3 +52,9 @@ def error_signs(error: BaiError, text: str) -> Mapping[str, str]:
     if isinstance(error, InvalidRepository | CannotRead | NotTrusted):
         return {"documents-refused": text}
     return {"documents-unreachable" if isinstance(error, RemoteError) else "loop-failed": text}
+
+
+@once_per_value
+def wait_line(wait: Wait) -> str:
+    """Who waits, and by which kinds of reasons."""
+    return f"{wait.session} waits: {', '.join(sorted({one.code for one in wait.reasons}))}"

@@ -14,7 +14,7 @@ from dataclasses import replace
 
 from providers.abilities import StreamsEvents
 from reconciler.controller.backoff import Backoff
-from reconciler.controller.cycle import ReconcileCycle, error_signs
+from reconciler.controller.cycle import ReconcileCycle, error_signs, wait_line
 from reconciler.controller.loop_options import LoopOptions
 from reconciler.controller.stages import NoStageListener, Stage, StageListener
 from reconciler.gitops.directives import Directives, read_directives, read_suspension
@@ -295,7 +295,7 @@ class Loop:
 
     def _report_waits(self, plan: Plan) -> None:
         for wait in plan.waits:
-            self._report(f"{wait.session} waits: {', '.join(sorted({one.code for one in wait.reasons}))}")
+            self._report(wait_line(wait))
 
     def _report(self, line: str) -> None:
         """Said when it is new, not again while it lasts."""

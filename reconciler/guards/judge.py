@@ -51,8 +51,9 @@ def enforced_policies(
         for identity in sorted(digests)
         if identity.startswith(_PREFIX)
     ]
-    for identity, record in sorted(recorded.items()):
-        if not identity.startswith(_PREFIX) or digests.get(identity) == record.digest:
+    for identity in sorted(name for name in recorded if name.startswith(_PREFIX)):
+        record = recorded[identity]
+        if digests.get(identity) == record.digest:
             continue
         try:
             found.append(EnforcedPolicy(_parse_policy(identity, record.document), changes=True))

@@ -11,22 +11,18 @@ from planner.model.types import DeviceGrant, KernelPlacement
 from providers.abilities import AcceptsLocations
 from providers.base import Capabilities, Claim, Observation, Observed, Provider
 from providers.foreign_use import ForeignUse
+from reconciler.observe.existing_memo import ExistingMemo
 from reconciler.values.adoption import placement_of, record_from_labels
 from reconciler.values.records import ALL_NODES, Contact, Recorded
 from reconciler.values.session_phase import LIVE, derive_phase
 from reconciler.values.state import Actual, Existing, ForeignHold, UnreachableNode
 from schemas.problems.errors.provider import ProviderError
-from schemas.values.memo import Memo
 from schemas.values.once_per_value import once_per_value
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
     from reconciler.store.reader import StoreReader
     from schemas.hardware.model import Hardware
-
-
-ExistingMemo = Memo[str, Existing]
-"""Identity → what there was of it, with the record and the kernels that it was made of."""
 
 
 def observe(
@@ -121,8 +117,24 @@ def actual_state(
     memo: ExistingMemo | None = None,
 ) -> Actual:
     """Records and kernels put together; `seen` is None when nobody looked. Pure."""
-    memo = Memo() if memo is None else memo
-    memo.begin()
+    memo = ExistingMemo() if memo is None else memo
+    found = memo.whole(
+        (recorded, seen, capabilities, repo, cluster),
+        lambda: _put_state_together(recorded, seen, capabilities, repo, cluster, memo),
+    )
+    return replace(found, hardware=dict(hardware))
+
+
+def _put_state_together(
+    recorded: Mapping[str, Recorded],
+    seen: Observation | None,
+    capabilities: Capabilities | None,
+    repo: str,
+    cluster: str,
+    memo: ExistingMemo,
+) -> Actual:
+    """Without the hardware of nodes."""
+    memo.each.begin()
     shown = sorted(seen.kernels if seen else (), key=lambda each: each.id)
     kernels, claims = _reject_claims(shown, recorded, seen.unreachable.keys() if seen else frozenset())
     claimed = (*(seen.claimed if seen else ()), *claims)
@@ -150,7 +162,7 @@ def actual_state(
             *(hold for kernel in kernels if (hold := _foreign_hold(kernel, repo, cluster)) is not None),
             *(_use_of_others(use) for use in (seen.foreign if seen else ())),
         ),
-        hardware=dict(hardware),
+        hardware={},
         capabilities=capabilities,
         complete=seen.complete if seen else True,
         errors=seen.errors if seen else (),
@@ -219,7 +231,7 @@ def _existing_resource(
         lost = tuple(part.node in seen.unreachable for part in parts) if seen.unreachable else ()
         denied = tuple(name in claimed for name in record.kernels) if claimed and record is not None else ()
         sight = (seen.complete, lost, denied)
-    return memo.get(
+    return memo.each.get(
         identity,
         (record, kernels, sight),
         lambda: _put_together(identity, record, kernels, seen=seen, claimed=claimed),

@@ -12,6 +12,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 
 from providers.base import Provider
+from reconciler.observe.existing_memo import ExistingMemo
 from reconciler.observe.observe import ProviderReading, add_recorded, read_provider
 from reconciler.observe.store_changes import store_changes
 from reconciler.observe.usage_samples import measure_usage
@@ -41,9 +42,11 @@ def refresh_store(
     actual_from: Callable[[ProviderReading], Actual],
     writer: RecordWriter,
     on_written: OnWritten | None = None,
+    memo: ExistingMemo | None = None,
 ) -> Actual:
     """Observe, and write down what was seen: phases, results, contact with nodes, use. `actual_from` puts a
-    reading of the provider together with all else that is known; `on_written` hears of what was written.
+    reading of the provider together with all else that is known; `on_written` hears of what was written;
+    `memo`: the one that `actual_from` uses.
 
     Raises LeaseHeld and StoreError.
     """
@@ -63,7 +66,7 @@ def refresh_store(
         writer.store.write(lease, changes)
     if on_written is not None:
         on_written(changes)
-    return _with_written_records(actual, writer.store, reading)
+    return _with_written_records(actual, writer.store, reading, memo)
 
 
 def _assumed_records(actual: Actual) -> dict[str, object]:
@@ -71,9 +74,11 @@ def _assumed_records(actual: Actual) -> dict[str, object]:
     return {each.id: each.recorded for each in actual.existing.values() if not each.adopted}
 
 
-def _with_written_records(actual: Actual, store: Store, reading: ProviderReading) -> Actual:
+def _with_written_records(
+    actual: Actual, store: Store, reading: ProviderReading, memo: ExistingMemo | None
+) -> Actual:
     """What was seen, beside what is recorded now."""
-    new = add_recorded(store, reading, actual.cluster, repo=actual.repo, hardware=actual.hardware)
+    new = add_recorded(store, reading, actual.cluster, repo=actual.repo, memo=memo)
     return replace(
         actual,
         existing=new.existing,

@@ -11,13 +11,14 @@ from reconciler.values.plan import Drift
 from reconciler.values.session_phase import ENDED, LIVE
 from reconciler.values.state import Existing
 from schemas.hardware.cpuset import format_cpus
-from schemas.values.once_per_value import once_per_value
+from schemas.values.once_per_value import last_per_value, once_per_value
 from schemas.values.quantities import format_memory
 
 _PAGE = 65_536
 """Kernels round memory limits to pages, of at most 64 KiB."""
 
 
+@last_per_value
 def session_drifts(existing: Existing, capabilities: Capabilities | None) -> tuple[Drift, ...]:
     """All drifts of one session, in the order of its kernels."""
     if existing.recorded.phase == "TERMINATING":

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
+from planner.model.types import Wait
 from reconciler.plan.actions.action_set import ActionSet
 from reconciler.plan.actions.volume_actions import volume_drifts
 from reconciler.plan.context import PlanContext
@@ -20,8 +21,9 @@ from reconciler.plan.verdict import add_verdict
 from reconciler.values.encoding.fingerprint import state_fingerprint
 from reconciler.values.encoding.plan_json import with_digest
 from reconciler.values.plan import Drift, Plan, Unreached
-from reconciler.values.state import Actual
+from reconciler.values.state import Actual, Existing
 from schemas.problems.problem import Problem
+from schemas.values.once_per_value import last_per_value
 
 
 def seal_plan(context: PlanContext, decisions: Decisions, placed: PlacementResult, acted: ActionSet) -> Plan:
@@ -33,7 +35,10 @@ def seal_plan(context: PlanContext, decisions: Decisions, placed: PlacementResul
         actions=acted.actions,
         rollout=acted.rollout,
         waits=tuple(
-            sorted(placed.waits.values(), key=lambda wait: (wait.group, wait.position, wait.session))
+            sorted(
+                (_as_before(context, wait) for wait in placed.waits.values()),
+                key=lambda wait: (wait.group, wait.position, wait.session),
+            )
         ),
         quotas=outcome.quotas,
         groups=outcome.groups,
@@ -86,6 +91,17 @@ def _warnings(
     return tuple(found)
 
 
+def _as_before(context: PlanContext, wait: Wait) -> Wait:
+    """The same object as in the plan before, where the wait is the same: what was made of it is known."""
+    existing = context.actual.existing.get(wait.session)
+    return wait if existing is None else _last_wait(existing, wait)
+
+
+@last_per_value
+def _last_wait(existing: Existing, wait: Wait) -> Wait:
+    return wait
+
+
 def _document_warnings(warnings: Iterable[Problem]) -> Iterator[str]:
     """Of those that say the same, the first, and how many others there are."""
     alike: dict[tuple[str, str], list[Problem]] = {}
@@ -97,16 +113,14 @@ def _document_warnings(warnings: Iterable[Problem]) -> Iterator[str]:
 
 
 def _drifts(context: PlanContext) -> tuple[Drift, ...]:
-    found = (
-        session_drifts(each, context.actual.capabilities)
-        for _, each in sorted(context.actual.existing.items())
-    )
-    away = (
-        node_loss_drifts(each, context.actual, context.desired, context.time)
-        for _, each in sorted(context.actual.existing.items())
-    )
-    sick = (health_drifts(each, context.actual.health) for _, each in sorted(context.actual.existing.items()))
-    images = (image_drifts(context, each) for _, each in sorted(context.actual.existing.items()))
+    actual = context.actual
+    there = [each for _, each in sorted(actual.existing.items())]
+    found = (session_drifts(each, actual.capabilities) for each in there)
+    lost = (each for each in there if each.away or each.recorded.ghosts)
+    away = (node_loss_drifts(each, actual, context.desired, context.time) for each in lost)
+    holders = there if any(one.unfit for one in actual.health.values()) else ()
+    sick = (health_drifts(each, actual.health) for each in holders)
+    images = (image_drifts(context, each) for each in there if each.kernels)
     own = (drift for each in (*found, *away, *sick, *images) for drift in each)
     return (*own, *volume_drifts(context), *node_drifts(context.actual))
 

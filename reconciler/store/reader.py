@@ -53,7 +53,7 @@ class StoreReader(ABC):
         with self._asking(one_moment=not kind) as ask:
             if kind:
                 return reads.read_recorded(ask, cluster, kind)
-            return self._records[cluster].read(ask, cluster)
+            return self._records[cluster].read(ask, cluster, on_server=self.address.on_server)
 
     def recorded_identities(self, cluster: str) -> tuple[str, ...]:
         """Whose records `recorded` has, without reading these."""
@@ -64,7 +64,7 @@ class StoreReader(ABC):
         """All that decisions about a cluster rest on, in one look: nobody writes in between."""
         with self._asking(one_moment=True) as ask:
             return ClusterRecords(
-                self._records[cluster].read(ask, cluster),
+                self._records[cluster].read(ask, cluster, on_server=self.address.on_server),
                 reads.read_contacts(ask, cluster),
                 reads.read_samples(ask, cluster),
                 reads.read_accounts(ask, cluster),

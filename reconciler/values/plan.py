@@ -130,7 +130,7 @@ class Unreached:
     since: float | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Plan:
     """A reviewed, applicable value. `digest` covers everything an apply depends on except `made_at`; same
     inputs, same bytes."""
@@ -164,7 +164,7 @@ class Plan:
     made_at: float = 0.0
     digest: str = ""
 
-    @property
+    @cached_property
     def changes(self) -> tuple[Action, ...]:
         """The actions that do something."""
         return tuple(action for action in self.actions if action.verb != "no-op")

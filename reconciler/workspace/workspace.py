@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from reconciler.observe.clock_skew import clock_doubts
+from reconciler.observe.existing_memo import ExistingMemo
 from reconciler.sources.desired import DesiredCache, make_desired
 from reconciler.sources.source import Source, choose_cluster, open_source
 from reconciler.store.database.address import StoreAddress
@@ -24,12 +25,11 @@ from reconciler.workspace.node_provisioning import NodeProvisioning, touched_nod
 from schemas.loading.document_cache import DocumentCache
 from schemas.problems.errors.plan import StalePlan
 from schemas.problems.errors.store import LeaseHeld, StoreError
-from schemas.values.memo import Memo
 
 if TYPE_CHECKING:
     from providers.provisioning import OnProvisionEvent
     from providers.storage.base import FolderState
-    from reconciler.observe.observe import ExistingMemo, ProviderReading
+    from reconciler.observe.observe import ProviderReading
     from reconciler.observe.refresh import OnWritten, RecordWriter
     from reconciler.plan.plan_cache import PlanCache
     from reconciler.plan.study import Study
@@ -63,7 +63,7 @@ class Workspace(ClusterConnections):
         """That the documents are from; empty for a folder's files."""
         self.document_cache, self._desired_cache = DocumentCache(), DesiredCache()
         self._plan_cache: PlanCache | None = None
-        self.existing_memo: ExistingMemo = Memo()
+        self.existing_memo = ExistingMemo()
         self._desired: Desired | None = None
         self.activity: ActivityListener = NOBODY_WAITS
         self.last_refresh: Actual | None = None
@@ -283,7 +283,7 @@ class Workspace(ClusterConnections):
 
         actual = refresh_store(
             self.provider, self.desired(), lambda reading: self.actual(reading=reading),
-            self._record_writer(holder), on_written,
+            self._record_writer(holder), on_written, self.existing_memo,
         )  # fmt: skip
         self.record_hardware(self.find_hardware().local)
         self.last_refresh = actual

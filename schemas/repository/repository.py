@@ -67,15 +67,15 @@ class Repository:
 
     def cluster_of(self, resource: Resource) -> str | None:
         """Name of the cluster that a resource belongs to; None for what is of the whole repository."""
+        if isinstance(resource, Session):
+            group = self.group_of(resource)
+            return self.cluster_of(group) if group else None
         if isinstance(resource, Cluster):
             return resource.name
         if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost):
             return resource.spec.cluster or self._only_name(Cluster)
         if isinstance(resource, Notification | Policy):
             return resource.spec.cluster
-        if isinstance(resource, Session):
-            group = self.group_of(resource)
-            return self.cluster_of(group) if group else None
         if isinstance(resource, Volume):
             host = self.host_of(resource)
             return self.cluster_of(host) if host else None
@@ -83,9 +83,11 @@ class Repository:
 
     def group_of(self, session: Session) -> ResourceGroup | None:
         """The group that a session queues in: its choice, the only cluster's default, or the only group."""
-        name = session.spec.resource_group or self._default_group_name() or self._only_name(ResourceGroup)
-        found = self.resources.get(identity_of("ResourceGroup", name or ""))
-        return found if isinstance(found, ResourceGroup) else None
+        return self._groups_by_name.get(session.spec.resource_group or self._usual_group_name or "")
+
+    @cached_property
+    def _groups_by_name(self) -> dict[str, ResourceGroup]:
+        return {group.name: group for group in self.of(ResourceGroup)}
 
     def group_of_node(self, node: Node) -> str | None:
         """Name of the group that a node belongs to; None when no group takes it."""
@@ -231,9 +233,12 @@ class Repository:
         images = {image.name: image for image in self.of(Image)}
         return ImageCatalog(images, {registry.name: registry for registry in self.of(Registry)})
 
-    def _default_group_name(self) -> str | None:
+    @cached_property
+    def _usual_group_name(self) -> str | None:
+        """The only cluster's default, or the only group."""
         clusters = list(self.of(Cluster))
-        return clusters[0].spec.defaults.resource_group if len(clusters) == 1 else None
+        default = clusters[0].spec.defaults.resource_group if len(clusters) == 1 else None
+        return default or self._only_name(ResourceGroup)
 
     def _only_name(self, kind: type[Resource]) -> str | None:
         found = self._by_kind.get(kind, [])

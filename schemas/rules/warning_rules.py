@@ -13,10 +13,16 @@ from schemas.rules import inactive_fields
 from schemas.rules.image_rules import is_loopback
 from schemas.rules.request_rules import little_cpu_warnings
 from schemas.values.envelope import Resource
+from schemas.values.once_per_value import once_per_value
 
 
-def document_warnings(resource: Resource) -> Iterator[Issue]:
+@once_per_value
+def document_warnings(resource: Resource) -> tuple[Issue, ...]:
     """The warnings about one sound document."""
+    return tuple(_warnings(resource))
+
+
+def _warnings(resource: Resource) -> Iterator[Issue]:
     yield from inactive_fields.inactive_field_warnings(resource)
     if isinstance(resource, Registry):
         yield from _registry_warnings(resource)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection
 from functools import wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar, TypeVarTuple
 
 V = TypeVar("V")
 R = TypeVar("R")
 P = ParamSpec("P")
+Ts = TypeVarTuple("Ts")
 
 
 def without_derived(copied: V, fields: Collection[str]) -> V:
@@ -52,3 +53,28 @@ def last_per_value(function: Callable[Concatenate[V, P], R]) -> Callable[Concate
         return known[2]
 
     return last
+
+
+def some_per_value(most: int) -> Callable[[Callable[[V, *Ts], R]], Callable[[V, *Ts], R]]:
+    """The same, where one value is asked with the same few others again and again: so many results are kept
+    with it, and then none. The others are found by their hashes."""
+
+    def decorated(function: Callable[[V, *Ts], R]) -> Callable[[V, *Ts], R]:
+        name = f"_some {function.__module__}.{function.__qualname__}"
+
+        @wraps(function)
+        def some(value: V, /, *args: *Ts) -> R:
+            kept: dict[tuple[object, ...], R] | None = value.__dict__.get(name)
+            if kept is None:
+                kept = value.__dict__[name] = {}
+            try:
+                return kept[args]
+            except KeyError:
+                if len(kept) >= most:
+                    kept.clear()
+                found = kept[args] = function(value, *args)
+                return found
+
+        return some
+
+    return decorated

@@ -9,6 +9,7 @@ import dataclasses
 import numpy as np
 from hypothesis import given, settings
 
+from planner.model.node_state import hold_kernel
 from planner.model.slots import bytes_text
 from planner.model.types import GroupInfo, KernelRequest, Running, SessionRequest, Snapshot
 from planner.nodes.node_table import MapperCache, NodeTable
@@ -17,6 +18,23 @@ from planner.selection.node_scorer import NodeScorer
 from schemas.hardware.model import Gpu, Hardware, NumaNode
 from tests.planner.support import BUILT_IN, GIB, machine, node, place, session
 from tests.planner.test_place_properties import snapshots
+
+
+@settings(max_examples=25, deadline=None)
+@given(snapshots())
+def test_what_is_remembered_of_a_kernel_is_what_it_holds(snapshot: Snapshot) -> None:
+    """In whatever order kernels come onto a node, and again."""
+    world = _world(snapshot)
+    placed = place(snapshot).placements
+    for kernels in ([kernel for one in placed for kernel in one.kernels],) * 2:
+        for order in (kernels, kernels[::-1]):
+            states = list(world.empty_states)
+            for kernel in order:
+                at = world.index[kernel.node]
+                remembered = hold_kernel(world.topologies[at], states[at], kernel)
+                anew = hold_kernel(world.topologies[at], states[at], dataclasses.replace(kernel))
+                assert remembered == anew
+                states[at] = remembered[0]
 
 
 def _world(snapshot: Snapshot) -> NodeTable:

@@ -12,6 +12,7 @@ from providers.fake import FakeProvider, World
 from providers.storage.base import Storage
 from reconciler.apply.apply import apply
 from reconciler.apply.targets import ApplyTargets
+from reconciler.observe.existing_memo import ExistingMemo
 from reconciler.observe.observe import observe
 from reconciler.plan.plan_cache import PlanCache
 from reconciler.plan.plan_request import PlanRequest
@@ -23,7 +24,6 @@ from reconciler.values.results import ApplyResult
 from reconciler.values.state import Actual, Desired
 from schemas.loading.document_cache import DocumentCache
 from schemas.loading.loader import load_directory
-from schemas.values.memo import Memo
 from tests.lab.stores import environment, reader
 
 REPO = "feedfacefeedface"
@@ -98,7 +98,7 @@ class Lab:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.world = World()
         self.provider = FakeProvider(self.world)
-        self.plans, self.seen = PlanCache(), Memo()
+        self.plans, self.seen = PlanCache(), ExistingMemo()
         self.documents, self.desired_cache = DocumentCache(), DesiredCache()
         self.state = folder / "state" / "store.db"
         self.store = new_store(self.state)

@@ -19,6 +19,8 @@ from tests.harness.work import instructions, instructions_per_pair
 
 MOST = 0.2
 """Instructions for each pair: a loop over nodes for each session has some three for each of theirs."""
+MOST_EACH = {"pass_again": 200, "one_more": 4500}
+"""Instructions for each session that waits: what a pass does for those whom nothing has happened to."""
 SESSIONS, NODES = 32, 8
 """Of the smallest cluster; half of the sessions have no place in it."""
 QUERIES = (
@@ -101,3 +103,11 @@ def test_with_sessions_that_wait() -> None:
     step = {"one_more": one_more}
     found = instructions_per_pair(lambda size: costs(step, NODES, size)["one_more"], SESSIONS)
     assert found <= MOST
+
+
+@pytest.mark.parametrize("step", MOST_EACH)
+def test_little_is_done_for_who_only_waits(step: str) -> None:
+    asked = {step: STEPS[step]}
+    costs(asked, NODES, SESSIONS)  # What is only done the first time, such as imports, does not count.
+    few, many = (costs(asked, NODES, SESSIONS * times)[step] for times in (2, 4))
+    assert many - few <= MOST_EACH[step] * 2 * SESSIONS

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from schemas.hardware.model import Hardware
 from schemas.kinds.session import Session
-from schemas.values.once_per_value import last_per_value, once_per_value
+from schemas.values.once_per_value import last_per_value, once_per_value, some_per_value
 
 CAPTURE = Path(__file__).parents[2] / "examples" / "clusters" / "dgx-h100" / "hardware" / "dgx-h100.json"
 
@@ -33,6 +33,12 @@ def times(box: Box, factor: int, *, plus: int = 0) -> int:
     return box.size * factor + plus
 
 
+@some_per_value(2)
+def plus(box: Box, more: int) -> int:
+    CALLS.append((box.size, more))
+    return box.size + more
+
+
 def test_once_for_each_object() -> None:
     CALLS.clear()
     one, other = Box(2), Box(2)
@@ -55,6 +61,16 @@ def test_the_last_for_equal_others() -> None:
     assert [times(one, 3), times(one, 3), times(one, 3, plus=1), times(one, 3, plus=1)] == [6, 6, 7, 7]
     assert CALLS == [(2, 3, 0), (2, 3, 1)]
     assert times(one, 3) == 6 and CALLS[2:] == [(2, 3, 0)]
+
+
+def test_some_for_equal_others() -> None:
+    CALLS.clear()
+    one = Box(2)
+    assert [plus(one, 1), plus(one, 2), plus(one, 1), plus(one, 2), plus(Box(3), 1)] == [3, 4, 3, 4, 4]
+    assert CALLS == [(2, 1), (2, 2), (3, 1)]
+    assert [plus(one, 3), plus(one, 3), plus(one, 1)] == [5, 5, 3]
+    assert CALLS[3:] == [(2, 3), (2, 1)]
+    assert one == Box(2) and plus(replace(one, size=5), 1) == 6
 
 
 def test_none_is_a_result_too() -> None:

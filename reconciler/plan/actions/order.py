@@ -32,7 +32,7 @@ def _order_by_references(
     deletions of what refers to it, and for a node's, what becomes of the sessions on it."""
     by_id = {action.id: action for action in sorted(actions, key=lambda each: each.id)}
     changing = {action.id for action in by_id.values() if action.verb != "no-op"}
-    before = {identity: set(action.depends_on) for identity, action in by_id.items()}
+    before = {identity: set(by_id[identity].depends_on) for identity in changing}
     for identity in sorted(changing):
         action = by_id[identity]
         if action.after is not None and identity in resources:
@@ -47,7 +47,10 @@ def _order_by_references(
             leaves = by_id.get(identity_of("Node", node))
             if leaves is not None and leaves.id in changing and leaves.after is None:
                 before[leaves.id].add(identity)
-    return tuple(_waiting_for(action, before[action.id]) for action in by_id.values())
+    return tuple(
+        _waiting_for(action, before[action.id]) if action.id in before else action
+        for action in by_id.values()
+    )
 
 
 def _order_after_evictions(actions: Iterable[Action], evictions: Iterable[Eviction]) -> tuple[Action, ...]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from reconciler.values.documents.session_subjects import session_domain, session_user
+from schemas.values.once_per_value import once_per_value
 
 if TYPE_CHECKING:
     from reconciler.values.state import Actual, Desired
@@ -48,14 +49,19 @@ def idle_rules(session: Session, desired: Desired) -> tuple[IdleRule, ...]:
 
 def watched_kernels(desired: Desired, actual: Actual) -> frozenset[str]:
     """The kernels whose use is to be measured: those of sessions that some rule is about."""
-    sessions = desired.sessions()
+    watched = (actual.existing.get(identity) for identity in _sessions_with_rules(desired))
     return frozenset(
         kernel.id
-        for identity, existing in actual.existing.items()
-        if identity in sessions and idle_rules(sessions[identity], desired)
+        for existing in watched
+        if existing is not None
         for kernel in existing.kernels
         if kernel.state == "running"
     )
+
+
+@once_per_value
+def _sessions_with_rules(desired: Desired) -> tuple[str, ...]:
+    return tuple(identity for identity, session in desired.sessions().items() if idle_rules(session, desired))
 
 
 def _has_devices(session: Session) -> bool:

@@ -15,6 +15,7 @@ from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
+from planner.model.types import Wait
 from providers.base import KernelSpec, Labels
 from reconciler.values.changes.change import ChangeKind
 from reconciler.values.encoding.placement_json import without_unset
@@ -47,6 +48,11 @@ def _action_adapter() -> TypeAdapter[Action]:
 
 
 @functools.cache
+def _wait_adapter() -> TypeAdapter[Wait]:
+    return TypeAdapter(Wait)
+
+
+@functools.cache
 def _default_spec() -> dict[str, Any]:
     blank = KernelSpec("", Labels("", "", "", 0, "", "", ""), (), {})
     value: dict[str, Any] = TypeAdapter(KernelSpec).dump_python(blank, mode="json")
@@ -68,18 +74,29 @@ def plan_values(plan: Plan) -> dict[str, Any]:
     """The plan as JSON values, with the verbs of its actions."""
     value = _values_around_actions(plan)
     value["actions"] = [_action_values(action) for action in plan.actions]
+    value["waits"] = [_wait_values(wait) for wait in plan.waits]
     return value
 
 
 def _values_around_actions(plan: Plan) -> dict[str, Any]:
-    """The same without an action."""
-    value: dict[str, Any] = _adapter().dump_python(dataclasses.replace(plan, actions=()), mode="json")
+    """The same without an action, and nobody waits."""
+    bare = dataclasses.replace(plan, actions=(), waits=())
+    value: dict[str, Any] = _adapter().dump_python(bare, mode="json")
     _drop_empty(value, "unreached", "rollout", "violations", "overridden")
-    for wait in value["waits"]:
-        _drop_empty(wait, "cut_short")
-        for reason in wait["reasons"]:
-            _drop_empty(reason, "lacks")
     return value
+
+
+@once_per_value
+def _wait_text(wait: Wait) -> str:
+    return _compact_json(_wait_values(wait))
+
+
+def _wait_values(wait: Wait) -> dict[str, Any]:
+    dumped: dict[str, Any] = _wait_adapter().dump_python(wait, mode="json")
+    _drop_empty(dumped, "cut_short")
+    for reason in dumped["reasons"]:
+        _drop_empty(reason, "lacks")
+    return dumped
 
 
 @once_per_value
@@ -147,9 +164,11 @@ def _digest(text: str) -> str:
 
 
 def _plan_text(plan: Plan, *, without: frozenset[str] = frozenset()) -> str:
-    """The plan's values as JSON in one line. The text of an action that was in a plan before is known."""
+    """The plan's values as JSON in one line. The text of an action, or of a wait,
+    that was in a plan before is known."""
     texts = {name: _compact_json(part) for name, part in _values_around_actions(plan).items()}
     texts["actions"] = f"[{','.join(map(_action_text, plan.actions))}]"
+    texts["waits"] = f"[{','.join(map(_wait_text, plan.waits))}]"
     parts = (f"{_compact_json(name)}:{text}" for name, text in sorted(texts.items()) if name not in without)
     return f"{{{','.join(parts)}}}"
 
