@@ -369,41 +369,19 @@ def _state(world: World, kernel: FakeKernel) -> KernelState:
 def _observed(world: World, kernel_id: str) -> Observed:
     """The same object as long as nothing happens to the kernel."""
     kernel = world.settle(kernel_id)
+    spec, ended, state = kernel.spec, kernel.ended, _state(world, kernel)
     begun = kernel.ready <= world.clock.now()
-    made_of = (
-        kernel.spec,
-        _state(world, kernel),
-        kernel.ended,
-        kernel.created,
-        kernel.ready,
-        begun,
-        kernel.pid,
-    )
+    made_of = (spec, state, ended, kernel.created, kernel.ready, begun, kernel.pid)
     if kernel.seen is None or kernel.seen[0] != made_of:
-        kernel.seen = (made_of, _look(kernel, _state(world, kernel), begun=begun))
+        kernel.seen = made_of, Observed(
+            id=spec.id, labels=replace(spec.labels), state=state,
+            exit_code=ended[2] if ended else None, reason=ended[3] if ended else "",
+            created=_time(kernel.created), started=_time(kernel.ready) if begun else None,
+            finished=_time(ended[1]) if ended else None, pid=kernel.pid if ended is None else None,
+            cpus=spec.cpus, memory_nodes=spec.memory_nodes, memory=spec.memory, pids=spec.pids,
+            scratch=spec.scratch, env_digest=kernel.env_digest(),
+        )  # fmt: skip
     return kernel.seen[1]
-
-
-def _look(kernel: FakeKernel, state: KernelState, *, begun: bool) -> Observed:
-    spec, ended = kernel.spec, kernel.ended
-    alive = ended is None
-    return Observed(
-        id=spec.id,
-        labels=replace(spec.labels),
-        state=state,
-        exit_code=ended[2] if ended else None,
-        reason=ended[3] if ended else "",
-        created=_time(kernel.created),
-        started=_time(kernel.ready) if begun else None,
-        finished=_time(ended[1]) if ended else None,
-        pid=kernel.pid if alive else None,
-        cpus=spec.cpus,
-        memory_nodes=spec.memory_nodes,
-        memory=spec.memory,
-        pids=spec.pids,
-        scratch=spec.scratch,
-        env_digest=kernel.env_digest(),
-    )
 
 
 def _used(world: World, kernel_id: str) -> Usage:
