@@ -53,6 +53,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PART = 0.05
 """Of the nodes are slow, or dead."""
 SLOW = 30.0
+OBSERVE_TIMEOUT = "10s"
 DEAD = 10.0
 """Seconds until a simulated dead node has failed."""
 AGAIN = 4
@@ -188,7 +189,7 @@ def measured(docker: DockerProvider, job: Job, act: Callable[[str], None]) -> di
 def real_nodes(job: Job) -> DockerProvider:
     ssh = Ssh.model_validate({"user": "root", "keyFrom": "lab/key", "knownHostsFrom": "lab/known_hosts"})
     files = {"lab/key": job.key, "lab/known_hosts": job.known_hosts}
-    return open_docker({}, machines=[
+    return open_docker({"observeTimeout": OBSERVE_TIMEOUT}, machines=[
         Endpoint(
             name, address, ssh=ssh, options={"socket": f"{job.sockets}/{name}.sock"},
             secret=lambda name: Path(files[name]).read_text(),
@@ -203,7 +204,8 @@ _failed: dict[str, float] = {}
 
 def simulated_nodes(job: Job) -> DockerProvider:
     def engine(name: str) -> Engine:
-        options = Docker.model_validate({"socket": f"{job.sockets}/{name}.sock"})
+        socket = f"{job.sockets}/{name}.sock"
+        options = Docker.model_validate({"socket": socket, "observeTimeout": OBSERVE_TIMEOUT})
         endpoint = Endpoint(name, name, local=True)
         dial = dialer(engine_address(endpoint, options), lambda: connect(endpoint))
 

@@ -21,7 +21,7 @@ AT_ONCE = 32
 """Most nodes that are asked at the same time."""
 APART = 16
 """Most of those that did not answer in time, beside the others."""
-LIMIT = 10.0
+LIMIT = 20.0
 """Seconds without a word after which a node does not answer, where nothing else is said."""
 LONGEST_TIMES = 6
 """So many times as long may an answer take that comes bit by bit."""

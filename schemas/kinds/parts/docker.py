@@ -112,7 +112,7 @@ class Docker(Model):
     context: Text | None = None
     """Name of a docker context on the machine that runs bai, in place of `socket` and `host`."""
     observe_timeout: Annotated[Duration, Field(ge=1, le=600)] | None = None
-    """Longest silence of the engine when all nodes are looked at; 10s when left out. A node that is silent
+    """Longest silence of the engine when all nodes are looked at; 20s when left out. A node that is silent
     for longer is not observed in this pass, and what is on it stays as it is. It is asked again at growing
     intervals."""
     gpus: Literal["auto", "cdi", "device-request", "runtime"] | None = None
