@@ -48,9 +48,10 @@ class Principal:
             return None
         return frozenset(project for each in self.bindings for project in each.projects or ())
 
-    def may(self, role: Role) -> bool:
-        """Whether they have this role, or a greater one, for all projects."""
-        return any(each.role >= role and each.projects is None for each in self.bindings)
+    def may(self, role: Role, project: str = "") -> bool:
+        """Whether they have this role, or a greater one: for this project, without one for all of them."""
+        fitting = (each for each in self.bindings if each.role >= role)
+        return any(each.projects is None or project in each.projects for each in fitting)
 
 
 class Authenticator(Protocol):

@@ -24,6 +24,7 @@ from bai.web.panel.access.cookies import CookieSealer
 from bai.web.panel.assets import Assets
 from bai.web.panel.blocks import block_kinds
 from bai.web.panel.links import linked_text, path
+from bai.web.panel.navigation import NavGroup
 from bai.web.panel.news import ClusterNews
 
 PROJECT_CLASSES = 12
@@ -34,19 +35,9 @@ POLICY = (
 )
 _HEADERS = {"Content-Security-Policy": POLICY, "Vary": "Cookie, HX-Request, Accept-Encoding"}
 _SEPARATOR = "<!--part-->"
-"""Between title, heading and main part. No text has it: its `<` would be escaped."""
+"""Between title, heading, main part and scripts. No text has it: its `<` would be escaped."""
 _SMALL = 1000
 """Bytes that are not worth compressing."""
-
-
-@dataclass(frozen=True, slots=True)
-class NavItem:
-    """A page of the cluster that is always at hand. `key`: `g` and this letter lead there."""
-
-    href: str
-    label: str
-    key: str
-    active: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +48,7 @@ class Frame:
     clusters: tuple[str, ...] = ()
     user: str = ""
     role: str = ""
-    nav: tuple[NavItem, ...] = ()
+    nav: tuple[NavGroup, ...] = ()
     live: str = ""
     form_token: str = ""
     notes: tuple[str, ...] = ()
@@ -67,11 +58,12 @@ class Frame:
 
 @dataclass(frozen=True, slots=True)
 class Fragment:
-    """A page's own part, as HTML."""
+    """A page's own part, as HTML. `scripts`: elements for its head, of what it needs beside `panel.js`."""
 
     title: Markup
     heading: Markup
     main: Markup
+    scripts: Markup
 
 
 @dataclass(frozen=True)
@@ -104,8 +96,8 @@ class Panel:
     def fragment(self, template: str, values: Mapping[str, Any], cluster: str = "") -> Fragment:
         """`values` for the template, which extends `base.html`; its links lead into `cluster`."""
         text = self._environment.get_template(template).render({"cluster": cluster, **values})
-        title, heading, main = map(Markup, text.split(_SEPARATOR))
-        return Fragment(title.strip(), heading, main)
+        title, heading, main, scripts = map(Markup, text.split(_SEPARATOR))
+        return Fragment(title.strip(), heading, main, scripts.strip())
 
     def kept_page(
         self, frame: Frame, key: Hashable, version: Hashable, make: Callable[[], Fragment]
@@ -121,14 +113,16 @@ class Panel:
 
         return self._kept[frame.cluster].get(key, version, page)
 
-    def respond(self, request: Request, fragment: Fragment, frame: Frame, status: int = 200) -> Response:
-        """A whole page, made for who asks."""
+    def respond(
+        self, request: Request, fragment: Fragment, frame: Frame, status: int = 200, *, policy: str = POLICY
+    ) -> Response:
+        """A whole page, made for who asks. `policy`: what it may load and do."""
         template = self._environment.get_template("frame.html" if frame.user else "bare.html")
         text = template.render(
             frame=frame, cluster=frame.cluster, title=fragment.title, heading=fragment.heading,
-            main=fragment.main,
+            main=fragment.main, scripts=fragment.scripts,
         )  # fmt: skip
-        data, headers = text.encode(), dict(_HEADERS)
+        data, headers = text.encode(), {**_HEADERS, "Content-Security-Policy": policy}
         if _takes_gzip(request) and len(data) > _SMALL:
             data, headers["Content-Encoding"] = gzip.compress(data, 5, mtime=0), "gzip"
         return HTMLResponse(data, status, headers)

@@ -1,10 +1,10 @@
 """What may change something comes from a page of ours: a browser says where a request comes from (Fetch
-Metadata; the Origin header where it does not send that), and a form of somebody who is logged in has a token.
+Metadata; the Origin header where it does not send that).
 """
 
 from __future__ import annotations
 
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import urlsplit
 
 from fastapi import HTTPException, Request
 
@@ -16,19 +16,6 @@ def require_same_origin(request: Request) -> None:
     ours = site == "same-origin" if site is not None else origin.netloc == request.headers.get("host")
     if not ours or not (site or origin.netloc):
         raise HTTPException(403, "this was not sent by a page of this server")
-
-
-async def read_form(request: Request) -> dict[str, str]:
-    """The fields of a form that a page of ours has sent, each once. Answers 400 for anything else, 403 for
-    what another site sends."""
-    require_same_origin(request)
-    kind = request.headers.get("content-type", "").partition(";")[0].strip()
-    try:
-        if kind != "application/x-www-form-urlencoded":
-            raise ValueError
-        return dict(parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=20))
-    except ValueError:
-        raise HTTPException(400, "this is no form") from None
 
 
 def local_path(text: str) -> str:

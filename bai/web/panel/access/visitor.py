@@ -71,6 +71,13 @@ async def current_visitor(request: Request) -> Visitor:
     return Visitor(principal, sealed)
 
 
+def require_role(visitor: Visitor, role: Role, project: str = "") -> None:
+    """Answers 403 to who has no such role: for this project, without one for all of them."""
+    if not visitor.principal.may(role, project):
+        where = f"project {project}" if project else "all projects"
+        raise HTTPException(403, f"this needs the role {role.name} for {where}")
+
+
 async def overseer(visitor: Annotated[Visitor, Depends(current_visitor)]) -> Visitor:
     """Whoever may look at everything. Answers 403 otherwise."""
     if not visitor.principal.may(Role.viewer):
@@ -78,8 +85,22 @@ async def overseer(visitor: Annotated[Visitor, Depends(current_visitor)]) -> Vis
     return visitor
 
 
+async def operator(visitor: Annotated[Visitor, Depends(current_visitor)]) -> Visitor:
+    """Whoever may give orders to loops. Answers 403 otherwise."""
+    require_role(visitor, Role.operator)
+    return visitor
+
+
+async def admin(visitor: Annotated[Visitor, Depends(current_visitor)]) -> Visitor:
+    """Whoever may also choose a commit that nobody reviewed. Answers 403 otherwise."""
+    require_role(visitor, Role.admin)
+    return visitor
+
+
 PageViewer = Annotated[Visitor, Depends(current_visitor)]
 PageOverseer = Annotated[Visitor, Depends(overseer)]
+PageOperator = Annotated[Visitor, Depends(operator)]
+PageAdmin = Annotated[Visitor, Depends(admin)]
 
 
 async def visited_cluster(

@@ -7,12 +7,13 @@ from typing import Annotated
 from fastapi import Query, Request, Response
 from fastapi.responses import RedirectResponse
 
-from bai.web.panel.access.cookies import TooLong, read_cookie, set_cookie
-from bai.web.panel.access.same_origin import local_path, read_form
+from bai.web.panel.access.cookies import TooLong, set_cookie
+from bai.web.panel.access.forms import TOKEN, read_form, require_form_token
+from bai.web.panel.access.same_origin import local_path
 from bai.web.panel.access.visitor import PageViewer, find_principal
 from bai.web.panel.links import path
 from bai.web.panel.pages import Frame, Panel
-from bai.web.panel.routes.page_route import error_page, page_router
+from bai.web.panel.routes.page_route import page_router
 
 router = page_router(open_to_all=True)
 _ENDED = "Your login has ended, or your token was taken back."
@@ -59,9 +60,7 @@ async def login(request: Request) -> Response:
 @router.post("/logout")
 async def logout(request: Request) -> Response:
     fields = await read_form(request)
-    panel: Panel = request.app.state.panel
-    if not panel.sealer.is_form_token(fields.get("token", ""), read_cookie(request)):
-        return error_page(request, 403, "this form is of another login: open the page again")
+    require_form_token(request, fields.get(TOKEN, ""))
     answer = RedirectResponse("/login", 303)
     set_cookie(request, answer, "")
     return answer

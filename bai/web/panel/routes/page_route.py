@@ -21,7 +21,8 @@ from bai.web.panel.access.cookies import set_cookie
 from bai.web.panel.access.visitor import LoginNeeded, Visitor, current_visitor
 from bai.web.panel.blocks import redacted
 from bai.web.panel.links import path
-from bai.web.panel.pages import Frame, NavItem, Panel
+from bai.web.panel.navigation import nav_groups
+from bai.web.panel.pages import Frame, Panel
 from bai.web.pass_view import PassView
 from reconciler.controller.cycle import ReconcileCycle
 from schemas.problems.errors.base import BaiError
@@ -29,20 +30,6 @@ from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.plan import PlanError
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
 
-_NAV = (
-    ("", "Cluster", "c"),
-    ("nodes", "Nodes", "n"),
-    ("queue", "Queue", "q"),
-    ("sessions", "Sessions", "s"),
-    ("plan", "Plan", "p"),
-    ("history", "History", "h"),
-    ("events", "Events", "e"),
-    ("audit", "Audit", "a"),
-    ("usage", "Usage", "u"),
-    ("capacity", "Capacity", "f"),
-    ("resources", "Resources", "r"),
-)
-_OVERSEERS = frozenset({"plan", "history"})
 _TITLES = {
     400: "This cannot be read",
     403: "This is not for you",
@@ -129,11 +116,7 @@ def cluster_frame(request: Request, cluster: ServedCluster, visitor: Visitor) ->
     panel: Panel = request.app.state.panel
     latest, name, whole = cluster.latest, cluster.name, visitor.principal.projects is None
     page = request.url.path.removeprefix(f"/clusters/{name}").lstrip("/").partition("/")[0]
-    nav = tuple(
-        NavItem(path("clusters", name, *filter(None, (part,))), label, key, part == page)
-        for part, label, key in _NAV
-        if whole or part not in _OVERSEERS
-    )
+    nav = nav_groups(name, page, visitor.principal)
     notes = _notes(latest) if latest is not None and whole else ()
     if not cluster.loop.leads():
         notes = (f"This is what another replica saw last: {cluster.loop.leader() or 'nobody'} leads.", *notes)

@@ -62,10 +62,7 @@ def environment() -> Environment:
 
 
 def frame(**changed: object) -> SimpleNamespace:
-    nav = (
-        SimpleNamespace(href="/clusters/a", label="Cluster", key="c", active=True),
-        SimpleNamespace(href="/clusters/a/usage", label="Usage", key="", active=False),
-    )
+    nav = groups("/clusters/a")
     whole: dict[str, object] = {
         "cluster": "a", "clusters": ("a", "b"), "user": "ann", "role": "viewer", "nav": nav,
         "live": "/clusters/a/live", "form_token": "t0k3n", "notes": ("one note",),
@@ -74,11 +71,14 @@ def frame(**changed: object) -> SimpleNamespace:
     return SimpleNamespace(**{**whole, **changed})
 
 
+def groups(href: str) -> tuple[SimpleNamespace, ...]:
+    first = SimpleNamespace(href=href, label="Cluster", key="c", active=True)
+    second = SimpleNamespace(href=href, label="Usage", key="", active=False)
+    return SimpleNamespace(label="", items=(first,)), SimpleNamespace(label="Numbers", items=(second,))
+
+
 def hostile_frame() -> SimpleNamespace:
-    nav = (
-        SimpleNamespace(href=path(HOSTILE), label="Cluster", key="c", active=True),
-        SimpleNamespace(href=path(HOSTILE), label="Usage", key="", active=False),
-    )
+    nav = groups(path(HOSTILE))
     return frame(
         cluster=HOSTILE, clusters=(HOSTILE, "b"), user=HOSTILE, role=HOSTILE, nav=nav, live=path(HOSTILE),
         form_token=HOSTILE, notes=(HOSTILE,), commit=HOSTILE,
@@ -153,13 +153,14 @@ def render(name: str, around: str, hostile: bool = False) -> Seen:
     page, made = PAGES[name], environment()
     template = made.get_template(page.template) if page.template else made.from_string(BLOCKS_PAGE)
     parts = template.render(cluster="a", **(page.hostile if hostile else page.good)).split("<!--part-->")
-    title, heading, main = map(Markup, parts)
-    return whole(f"{around}.html", FRAMES[around][hostile], title=title, heading=heading, main=main)
+    title, heading, main, scripts = map(Markup, parts)
+    kept = {"title": title, "heading": heading, "main": main, "scripts": scripts}
+    return whole(f"{around}.html", FRAMES[around][hostile], **kept)
 
 
 def whole(template: str, around: SimpleNamespace, **parts: str) -> Seen:
     """The parts of a page within what stands around them."""
-    known = {"title": "", "heading": "", "main": "", "cluster": around.cluster, **parts}
+    known = {"title": "", "heading": "", "main": "", "scripts": "", "cluster": around.cluster, **parts}
     return parsed(environment().get_template(template).render(frame=around, **known))
 
 
