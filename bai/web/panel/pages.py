@@ -36,6 +36,8 @@ POLICY = (
 _HEADERS = {"Content-Security-Policy": POLICY, "Vary": "Cookie, HX-Request, Accept-Encoding"}
 _SEPARATOR = "<!--part-->"
 """Between title, heading, main part and scripts. No text has it: its `<` would be escaped."""
+_FORM_TOKEN = "<!--form-token-->"
+"""Where forms of a kept page have the token of whoever looks. No text has it, either."""
 _SMALL = 1000
 """Bytes that are not worth compressing."""
 
@@ -76,6 +78,10 @@ class KeptPage:
     @cached_property
     def tag(self) -> str:
         return f'"{hashlib.sha256(self.news).hexdigest()[:32]}"'
+
+    @cached_property
+    def has_forms(self) -> bool:
+        return _FORM_TOKEN.encode() in self.news
 
     @cached_property
     def compressed_news(self) -> bytes:
@@ -122,18 +128,26 @@ class Panel:
             frame=frame, cluster=frame.cluster, title=fragment.title, heading=fragment.heading,
             main=fragment.main, scripts=fragment.scripts,
         )  # fmt: skip
-        data, headers = text.encode(), {**_HEADERS, "Content-Security-Policy": policy}
+        data = text.replace(_FORM_TOKEN, frame.form_token).encode()
+        headers = {**_HEADERS, "Content-Security-Policy": policy}
         if _takes_gzip(request) and len(data) > _SMALL:
             data, headers["Content-Encoding"] = gzip.compress(data, 5, mtime=0), "gzip"
         return HTMLResponse(data, status, headers)
 
-    def respond_kept(self, request: Request, page: KeptPage, frame: Frame) -> Response:
+    def respond_kept(
+        self, request: Request, page: KeptPage, frame: Frame, *, policy: str = POLICY
+    ) -> Response:
         """What is new, to a page that is open; else a whole page."""
         if request.headers.get("hx-request") != "true":
-            return self.respond(request, page.fragment, frame)
-        headers = {**_HEADERS, "Cache-Control": "private, no-cache", "ETag": page.tag}
-        if matches_tag(request.headers.get("if-none-match", ""), page.tag):
+            return self.respond(request, page.fragment, frame, policy=policy)
+        # Forms of another login are another page, although all else is the same.
+        tag = f'{page.tag[:-1]}{frame.form_token[:16]}"' if page.has_forms else page.tag
+        headers = {**_HEADERS, "Content-Security-Policy": policy, "Cache-Control": "private, no-cache"}
+        headers["ETag"] = tag
+        if matches_tag(request.headers.get("if-none-match", ""), tag):
             return Response(status_code=304, headers=headers)
+        if page.has_forms:
+            return HTMLResponse(page.news.decode().replace(_FORM_TOKEN, frame.form_token), headers=headers)
         if _takes_gzip(request):
             return HTMLResponse(page.compressed_news, headers={**headers, "Content-Encoding": "gzip"})
         return HTMLResponse(page.news, headers=headers)

@@ -22,7 +22,7 @@ from bai.web.panel.access.visitor import LoginNeeded, Visitor, current_visitor
 from bai.web.panel.blocks import redacted
 from bai.web.panel.links import path
 from bai.web.panel.navigation import nav_groups
-from bai.web.panel.pages import Frame, Panel
+from bai.web.panel.pages import POLICY, Frame, Panel
 from bai.web.pass_view import PassView
 from reconciler.controller.cycle import ReconcileCycle
 from schemas.problems.errors.base import BaiError
@@ -94,10 +94,10 @@ def error_page(request: Request, status: int, message: str) -> Response:
 
 def cluster_page(
     request: Request, cluster: ServedCluster, visitor: Visitor, template: str,
-    make: Callable[[PassView], Values], *, key: Hashable = (),
+    make: Callable[[PassView], Values], *, key: Hashable = (), policy: str = POLICY,
 ) -> Response:  # fmt: skip
     """A page about a cluster; `key` has all that its values depend on, but for the cluster, and what somebody
-    of these projects sees."""
+    of these projects sees. `policy`: what it may load and do."""
     panel: Panel = request.app.state.panel
     # What is counted as known is never newer than what is shown.
     frame = cluster_frame(request, cluster, visitor)
@@ -108,7 +108,7 @@ def cluster_page(
         cluster.version(),
         lambda: panel.fragment(template, make(view), cluster.name),
     )
-    return panel.respond_kept(request, page, frame)
+    return panel.respond_kept(request, page, frame, policy=policy)
 
 
 def cluster_frame(request: Request, cluster: ServedCluster, visitor: Visitor) -> Frame:

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import gzip
 import re
 import time
 from collections.abc import Iterator
 
 import httpx
 import pytest
+from fastapi import Request, Response
 from fastapi.testclient import TestClient
+from markupsafe import Markup
 
 from bai.web.panel.access.cookies import LIFETIME, CookieSealer
-from bai.web.panel.pages import POLICY
+from bai.web.panel.pages import POLICY, Fragment, Frame
 from schemas.problems.errors.store import StoreUnavailable
 from tests.bai.web.lab import Lab
 from tests.bai.web.panel.rendering import SECRET
@@ -148,6 +151,35 @@ def test_logging_out_needs_the_form_of_this_very_login(site: Lab) -> None:
     )
     assert done.headers["location"] == "/login"
     assert visitor.get("/").headers["location"] == "/login"
+
+
+def test_a_kept_page_with_a_form_has_the_token_of_whoever_looks(site: Lab) -> None:
+    panel, name = site.app.state.panel, site.workspace.cluster.name
+    made = panel._environment.from_string(
+        '{% extends "base.html" %}{% from "blocks.html" import form_token with context %}'
+        "{% block main %}<form method=post>{{ form_token() }}{{ text }}</form>{% endblock %}"
+    ).render(cluster=name, text="<!--form-token-->")
+    title, heading, main, scripts = map(Markup, made.split("<!--part-->"))
+    fragment = Fragment(title, heading, main, scripts)
+
+    def shown(token: str, **headers: str) -> Response:
+        found = Frame(cluster=name, user="ann", form_token=token)
+        page = panel.kept_page(found, "form", 1, lambda: fragment)
+        raw = [(key.replace("_", "-").encode(), value.encode()) for key, value in headers.items()]
+        answer: Response = panel.respond_kept(Request({"type": "http", "headers": raw}), page, found)
+        return answer
+
+    one, other = "1" * 64, "2" * 64
+    for token in (one, other):
+        for headers in ({}, {"hx_request": "true"}, {"hx_request": "true", "accept_encoding": "gzip"}):
+            answer = shown(token, **headers)
+            text = bytes(answer.body)
+            text = gzip.decompress(text) if "content-encoding" in answer.headers else text
+            assert f'name="token" value="{token}"'.encode() in text
+            assert text.count(b"&lt;!--form-token--&gt;") == 1 and b"<!--form-token-->" not in text
+    tag = shown(one, hx_request="true").headers["etag"]
+    assert shown(one, hx_request="true", if_none_match=tag).status_code == 304
+    assert shown(other, hx_request="true", if_none_match=tag).status_code == 200
 
 
 @pytest.mark.parametrize(
