@@ -13,12 +13,13 @@ from bai.web.auth.roles import Access
 from bai.web.cluster_loops import ClusterLoops
 from bai.web.metrics import Metrics, RequestMetrics
 from bai.web.openapi import openapi_document
+from bai.web.panel.login import routes as login
+from bai.web.panel.login.code_flow import CodeFlow
 from bai.web.panel.pages import Panel
 from bai.web.panel.routes import (
     cluster_pages,
     files,
     live_news,
-    login_pages,
     plan_pages,
     report_pages,
     session_pages,
@@ -47,7 +48,7 @@ signed. Viewers of some projects get what is theirs; what is about all projects 
 what is another project's 404."""
 
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
-_PAGES = (login_pages, files, live_news, cluster_pages, session_pages, plan_pages, report_pages)
+_PAGES = (login, files, live_news, cluster_pages, session_pages, plan_pages, report_pages)
 
 
 def create_app(
@@ -56,10 +57,12 @@ def create_app(
     webhook_verifier: WebhookVerifier | None = None,
     *,
     cookie_secret: str = "",
+    public_url: str = "",
     answer_timeout: float = ANSWER_TIMEOUT,
 ) -> FastAPI:
     """The API of these loops, and pages; `webhook_verifier` judges webhooks, None hears none. `cookie_secret`
-    seals logins of browsers, the same for all replicas. An answer begins within `answer_timeout` seconds."""
+    seals logins of browsers, the same for all replicas; `public_url` is where these reach it, if it is said.
+    An answer begins within `answer_timeout` seconds."""
     modules = (*_MODULES, *_PAGES)
     routes = [route for module in modules for route in module.router.routes]  # included, each is made anew
     app = FastAPI(
@@ -67,6 +70,7 @@ def create_app(
     )
     app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
     app.state.metrics, app.state.panel = Metrics(loops), Panel(loops, cookie_secret)
+    app.state.code_flow = CodeFlow(app.state.panel.sealer, public_url)
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics)

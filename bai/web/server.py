@@ -40,6 +40,7 @@ class ServerSettings:
     access: Path | None
     webhook_secret: str
     cookie_key: str
+    public_url: str
     limits: ConnectionLimits
 
 
@@ -60,6 +61,7 @@ class Server:
 
         self._access, self._verifier = _open_access(server_settings), _webhook_verifier(server_settings)
         self._cookie_secret = _cookie_secret(server_settings.cookie_key)
+        self._public_url = _public_url(server_settings.public_url)
         self._limits = server_settings.limits
         _raise_file_limit(self._limits.connections + PROBE_RESERVE + RESERVED_FILES)
         self._socket = open_socket(server_settings.listen)
@@ -81,7 +83,10 @@ class Server:
         from bai.web.app import create_app
         from bai.web.http_protocol import ServerConfig
 
-        app = create_app(self._loops, self._access, self._verifier, cookie_secret=self._cookie_secret)
+        app = create_app(
+            self._loops, self._access, self._verifier,
+            cookie_secret=self._cookie_secret, public_url=self._public_url,
+        )  # fmt: skip
         server = uvicorn.Server(ServerConfig(app, self._limits, timeout_graceful_shutdown=5))
         ended = False
         try:
@@ -225,3 +230,14 @@ def _cookie_secret(reference: str) -> str:
             hint="`openssl rand -hex 32` makes one",
         )
     return found
+
+
+def _public_url(url: str) -> str:
+    """Raises CommandError for what is no address of a server."""
+    from bai.web.panel.login.public_address import check_public_url
+    from schemas.problems.errors.command import CommandError
+
+    try:
+        return url and check_public_url(url)
+    except ValueError as error:
+        raise CommandError(why=f"--public-url: {error}", hint="write https://panel.example") from None

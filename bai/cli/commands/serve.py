@@ -41,6 +41,7 @@ def serve(
         ),
     ] = "",
     cookie_key: clients.CookieKey = "",
+    public_url: clients.PublicUrl = "",
     max_connections: clients.MaxConnections = 512,
     max_connections_per_address: clients.MaxConnectionsPerAddress = 128,
     trusted_proxy: clients.TrustedProxy = None,
@@ -71,7 +72,7 @@ def serve(
     )  # fmt: skip
     loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after)
     origin = loops.remote_origin(remote, ref, path, mode)
-    server_settings = ServerSettings(listen, access, webhook_secret, cookie_key, bounds)
+    server_settings = ServerSettings(listen, access, webhook_secret, cookie_key, public_url, bounds)
     loops.keep_node_connections(node_connections)
     server = Server(loops.with_directory(settings_of(ctx), directory), origin, server_settings, loop_settings)
     if not server.run():

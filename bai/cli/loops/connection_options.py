@@ -22,6 +22,14 @@ CookieKey = Annotated[
         help="Seals logins of browsers, one for all replicas: env:NAME or file:/path (new each time).",
     ),
 ]
+PublicUrl = Annotated[
+    str,
+    typer.Option(
+        "--public-url",
+        metavar="URL",
+        help="Where browsers reach the pages, as identity providers know it (what a browser asks).",
+    ),
+]
 MaxConnections = Annotated[
     int,
     typer.Option(

@@ -7,6 +7,7 @@ Read `access_file` (what the file says), `static_tokens`, `oidc` and `proxy` (th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -77,10 +78,15 @@ class AnonymousAuthenticator:
 
 @dataclass(frozen=True, slots=True)
 class OidcClient:
-    """As whom `bai login` asks an identity provider."""
+    """As whom people log in at an identity provider. `secret`: a reference (`env:NAME`, `file:/path`), empty
+    for a public client. `scopes`: what is asked for; empty for what is usual. `session`: seconds for which a
+    browser stays logged in."""
 
     issuer: str
     client_id: str
+    secret: str = ""
+    scopes: tuple[str, ...] = ()
+    session: float = math.inf
 
 
 class Access(Protocol):

@@ -129,9 +129,15 @@ class Page:
     hostile: dict[str, Any]
 
 
-LOGIN = {"next": "/", "error": "wrong token"}
+LOGIN = {"next": "/", "error": "wrong token", "note": "logged out"}
+AT = "/login/oidc/0"
 PAGES = {
-    "login": Page("login.html", LOGIN, dict.fromkeys(LOGIN, HOSTILE)),
+    "login": Page(
+        "login.html",
+        {**LOGIN, "providers": [("login.example", AT)]},
+        {**dict.fromkeys(LOGIN, HOSTILE), "providers": [(HOSTILE, AT)]},
+    ),
+    "leave": Page("leave.html", {"label": "login.example", "onward": AT}, {"label": HOSTILE, "onward": AT}),
     "error": Page(
         "error.html",
         {"status": 404, "message": "no such session", "advice": "look at the list"},
