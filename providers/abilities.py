@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Literal, Protocol, runtime_checkable
@@ -11,6 +11,7 @@ from providers.machines.base import Stream
 
 if TYPE_CHECKING:
     from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
+    from providers.health.values import NodeHealth
     from schemas.hardware.model import Hardware
 
 
@@ -48,6 +49,15 @@ class KernelEvent:
     node: str
     what: Literal["created", "started", "ended", "out-of-memory", "removed", "changed"]
     exit_code: int | None = None
+
+
+@runtime_checkable
+class ReportsHealth(Protocol):
+    """Of nodes that are not to be asked by SSH."""
+
+    def health(self, nodes: Collection[str]) -> Mapping[str, NodeHealth]:
+        """Of each of these nodes that something is known of. Never raises."""
+        ...
 
 
 @runtime_checkable

@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from bai.controller.document_sources import RemoteOrigin
     from bai.controller.loop_threads import LoopSettings
     from bai.web.auth.roles import Access
-    from bai.web.cluster_loops import ClusterLoops
+    from bai.web.cluster_loops import ClusterLoops, ServedCluster
     from bai.web.connection_limits import ConnectionLimits
     from reconciler.gitops.webhook_verifier import WebhookVerifier
 
@@ -71,6 +71,16 @@ class Server:
         for loop in loop_settings.open_loops(settings, remote):
             loop.stand_by = StandbyFollower(loop, self._loops.publish_pass).follow
             self._loops.add(loop)
+
+    @property
+    def clusters(self) -> Mapping[str, ServedCluster]:
+        return self._loops.clusters
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        host, port = self._socket.getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def run(self) -> bool:
         """Until a signal says stop; False when something was left undone."""

@@ -14,6 +14,19 @@ if TYPE_CHECKING:
     from bai.web.auth.networks import Network
     from bai.web.connection_limits import ConnectionLimits
 
+Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where pages and the API answer.")]
+Demo = Annotated[
+    bool,
+    typer.Option(
+        "--demo", help="Show a simulated cluster in which a day of work goes on, and nothing of yours."
+    ),
+]
+WebhookSecret = Annotated[
+    str,
+    typer.Option(
+        "--webhook-secret", metavar="REFERENCE", help="Of messages to /hooks/git: env:NAME or file:/path."
+    ),
+]
 CookieKey = Annotated[
     str,
     typer.Option(

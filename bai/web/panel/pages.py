@@ -43,6 +43,15 @@ _SMALL = 1000
 
 
 @dataclass(frozen=True, slots=True)
+class SimulatedTime:
+    """The time of a cluster that is simulated: milliseconds since the epoch, and how many pass in one of
+    ours."""
+
+    now: int
+    pace: float
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
     """What stands around a page. `live`: address of its news, empty for none."""
 
@@ -52,6 +61,7 @@ class Frame:
     role: str = ""
     nav: tuple[NavGroup, ...] = ()
     live: str = ""
+    simulation: SimulatedTime | None = None
     form_token: str = ""
     notes: tuple[str, ...] = ()
     commit: str = ""
