@@ -35,6 +35,7 @@ class LoopSettings:
     def open_loops(self, settings: Settings, origin: RemoteOrigin | None) -> list[Loop]:
         """One for each cluster that is opened. Raises BaiError when one cannot be opened."""
         from bai.controller.document_sources import open_workspaces
+        from reconciler.controller.figure_recorder import FigureRecorder
         from reconciler.controller.loop import Loop
         from reconciler.controller.pass_note import PassRecorder
 
@@ -50,6 +51,7 @@ class LoopSettings:
         ]
         for loop in loops:
             loop.add_listener(PassRecorder(loop).record)
+            loop.add_listener(FigureRecorder(loop).record)
         return loops
 
 

@@ -27,7 +27,7 @@ def answer(view: ClusterView, query: UsageQuery) -> Printout:
     if query.form == "json":
         return Printout("bai.usage/v1", report)
     wide = query.form == "wide"
-    rows = tuple(map(tuple, usage_rows(totals, wide=wide)))
+    rows = tuple(map(tuple, usage_rows(query.by, totals, wide=wide)))
     table = Table(tuple(usage_columns(query.by, wide=wide)), rows, "Nothing was held.")
     note = incomplete_note(report)
     return Printout(blocks=(table,), notes=(note,) if note else ())

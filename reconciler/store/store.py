@@ -29,6 +29,7 @@ from reconciler.store.database.engine import (
 )
 from reconciler.store.database.questions import Ask
 from reconciler.store.database.upsert import insert_missing, replace_row
+from reconciler.store.figures.writes import write_figures
 from reconciler.store.images import write_images
 from reconciler.store.maintenance import backup
 from reconciler.store.maintenance.files import create_store_file
@@ -45,6 +46,7 @@ from reconciler.values.records import (
 )
 
 if TYPE_CHECKING:
+    from reconciler.values.figures.recorded import FigureRow
     from schemas.images.facts import ImageFacts
 
 T = TypeVar("T")
@@ -250,6 +252,10 @@ class Store(StoreReader):
         """Remember what was learned of images, replacing what was known."""
         learned = tuple(found)
         self._write(lambda connection: write_images(connection, learned, now))
+
+    def save_figures(self, cluster: str, found: Sequence[FigureRow]) -> None:
+        """Keep what a pass told of its minute, unless that is there already."""
+        self._write(lambda connection: write_figures(connection, cluster, found))
 
     def save_plan(self, cluster: str, digest: str, document: str, now: float) -> None:
         """Keep a plan under its digest."""
