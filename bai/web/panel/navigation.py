@@ -55,6 +55,8 @@ _GROUPS = (
         _Entry("capacity", "Capacity", "f"),
     )),
     ("Administration", (
+        _Entry("projects", "Projects", "j"),
+        _Entry("users", "Users", "w"),
         _Entry("resources", "Resources", "r"),
     )),
 )  # fmt: skip

@@ -64,6 +64,9 @@ PAGES = (
     "events",
     "usage",
     "capacity",
+    "projects",
+    "projects/p",
+    "users",
 )
 
 
