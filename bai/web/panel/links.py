@@ -13,7 +13,7 @@ from schemas.values.resource_ref import ref_of
 
 _IDENTITY = re.compile(r"\b[A-Z][A-Za-z]+/[A-Za-z0-9](?:[\w.-]*\w)?(?:/[A-Za-z0-9](?:[\w.-]*\w)?)?")
 
-_PAGES = {"Node": "nodes", "Project": "projects", "User": "users"}
+_PAGES = {"Node": "nodes", "Project": "projects", "ResourceGroup": "groups", "User": "users"}
 """Kinds that have pages of their own."""
 
 

@@ -57,6 +57,8 @@ _GROUPS = (
     ("Administration", (
         _Entry("projects", "Projects", "j"),
         _Entry("users", "Users", "w"),
+        _Entry("groups", "Groups", "d"),
+        _Entry("waves", "Provisioning", "v", Role.viewer),
         _Entry("resources", "Resources", "r"),
     )),
 )  # fmt: skip

@@ -6,10 +6,13 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
-from bai.web.panel.access.visitor import PageViewer, VisitedCluster
+from bai.web.panel.access.visitor import PageOverseer, PageViewer, VisitedCluster, Visitor
+from bai.web.panel.administration.groups import group_list, group_page
+from bai.web.panel.administration.nodes import NodeListQuery, node_list
 from bai.web.panel.administration.projects import project_list, project_page
 from bai.web.panel.administration.tally import USAGE_DAYS
 from bai.web.panel.administration.users import user_list, user_page
+from bai.web.panel.administration.waves import waves_page
 from bai.web.panel.routes.page_route import PageNumber, Text, cluster_page, page_router
 
 router = page_router()
@@ -51,3 +54,42 @@ def user(request: Request, cluster: VisitedCluster, visitor: PageViewer, name: s
         request, cluster, visitor, "administration/user.html",
         lambda view: {"page": user_page(view, name), "days": USAGE_DAYS}, key=name,
     )  # fmt: skip
+
+
+@router.get("/clusters/{cluster}/groups")
+def groups(request: Request, cluster: VisitedCluster, visitor: PageViewer) -> Response:
+    return cluster_page(
+        request, cluster, visitor, "administration/groups.html",
+        lambda view: {"rows": group_list(view), "sees_policy": sees_all(visitor)},
+    )  # fmt: skip
+
+
+@router.get("/clusters/{cluster}/groups/{name}")
+def group(request: Request, cluster: VisitedCluster, visitor: PageViewer, name: str) -> Response:
+    return cluster_page(
+        request, cluster, visitor, "administration/group.html",
+        lambda view: {"page": group_page(view, name), "sees_policy": sees_all(visitor)}, key=name,
+    )  # fmt: skip
+
+
+@router.get("/clusters/{cluster}/nodes")
+def nodes(
+    request: Request, cluster: VisitedCluster, visitor: PageViewer, asked: Annotated[NodeListQuery, Query()]
+) -> Response:
+    return cluster_page(
+        request, cluster, visitor, "administration/nodes.html",
+        lambda view: {"list": node_list(view, asked), "shows_waves": sees_all(visitor)}, key=asked,
+    )  # fmt: skip
+
+
+@router.get("/clusters/{cluster}/waves")
+def waves(request: Request, cluster: VisitedCluster, visitor: PageOverseer, page: Page = 1) -> Response:
+    return cluster_page(
+        request, cluster, visitor, "administration/waves.html",
+        lambda view: {"page": waves_page(view, page)}, key=page,
+    )  # fmt: skip
+
+
+def sees_all(visitor: Visitor) -> bool:
+    """Whether documents that are no project's are for them."""
+    return visitor.principal.projects is None

@@ -15,7 +15,7 @@ PAGES = (
     "", "/nodes", "/nodes/n1", "/queue", "/sessions", "/sessions?q=o&sort=phase", "/sessions/p/ours",
     "/sessions/p/waits", "/sessions/p/ours/logs", "/resources", "/resources/Project/p", "/plan", "/review",
     "/history", "/audit", "/events", "/usage", "/capacity", "/projects", "/projects/p",
-    "/users", "/users/ada",
+    "/users", "/users/ada", "/groups", "/groups/default", "/waves",
 )  # fmt: skip
 USER = "apiVersion: bai/v1\nkind: User\nmetadata: {name: ada}\nspec: {projects: [p]}\n"
 SAME = {"Sec-Fetch-Site": "same-origin"}
