@@ -59,6 +59,8 @@ _GROUPS = (
         _Entry("users", "Users", "w"),
         _Entry("groups", "Groups", "d"),
         _Entry("waves", "Provisioning", "v", Role.viewer),
+        _Entry("storage", "Storage", "k"),
+        _Entry("images", "Images", "i"),
         _Entry("resources", "Resources", "r"),
     )),
 )  # fmt: skip

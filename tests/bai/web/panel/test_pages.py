@@ -70,6 +70,8 @@ PAGES = (
     "groups",
     "groups/default",
     "waves",
+    "storage",
+    "images",
 )
 
 OF_ALL = ("plan", "review", "history", "waves")
