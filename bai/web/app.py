@@ -13,6 +13,7 @@ from bai.web.auth.roles import Access
 from bai.web.cluster_loops import ClusterLoops
 from bai.web.metrics import Metrics, RequestMetrics
 from bai.web.openapi import openapi_document
+from bai.web.panel.administration import routes as administration
 from bai.web.panel.login import routes as login
 from bai.web.panel.login.code_flow import CodeFlow
 from bai.web.panel.pages import Panel
@@ -48,7 +49,9 @@ signed. Viewers of some projects get what is theirs; what is about all projects 
 what is another project's 404."""
 
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
-_PAGES = (login, files, live_news, cluster_pages, session_pages, plan_pages, report_pages)
+_PAGES = (
+    login, files, live_news, cluster_pages, session_pages, plan_pages, report_pages, administration,
+)  # fmt: skip
 
 
 def create_app(

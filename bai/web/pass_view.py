@@ -33,10 +33,11 @@ _SOMEBODY = "an operator"
 
 
 class PassView:
-    """A `ClusterView`. Asks no node. Answers 503 before there was a pass."""
+    """A `ClusterView`. Asks no node. Answers 503 before there was a pass. `plan`: what the pass planned,
+    whoever looks."""
 
     def __init__(self, cluster: ServedCluster, user: Principal) -> None:
-        done, self.actual, self._plan = last_plan(cluster, user)
+        done, self.actual, self.plan = last_plan(cluster, user)
         if done.desired is None:
             raise HTTPException(503, "nothing was seen yet", headers={"Retry-After": "2"})
         self.desired: Desired = done.desired
@@ -61,7 +62,7 @@ class PassView:
 
     @cached_property
     def waits(self) -> Mapping[str, Wait]:
-        return {wait.session: wait for wait in self._plan.waits}
+        return {wait.session: wait for wait in self.plan.waits}
 
     @property
     def store(self) -> Store | None:

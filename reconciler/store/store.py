@@ -36,6 +36,7 @@ from reconciler.store.maintenance.files import create_store_file
 from reconciler.store.maintenance.migrate import migrate, raise_if_moved
 from reconciler.store.meta import write_meta
 from reconciler.store.reader import StoreReader
+from reconciler.store.reads import read_recorded
 from reconciler.values.records import (
     Audit,
     EnforcementRecord,
@@ -44,6 +45,7 @@ from reconciler.values.records import (
     Lease,
     StoreChange,
 )
+from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from reconciler.values.figures.recorded import FigureRow
@@ -129,7 +131,13 @@ class Store(StoreReader):
     def holdings(self, cluster: str, since: float, until: float, session: str = "") -> Holdings:
         """What sessions (or one) held between two moments, in one look."""
         with read_transaction(self._engine, self.address) as connection:
-            return read_holdings(connection, cluster, since, until, session)
+            ask = asking(connection)
+            if session:
+                recorded = read_recorded(ask, cluster, "Session", session)
+            else:
+                known = self._records[cluster].read(ask, cluster, on_server=self.address.on_server)
+                recorded = {name: each for name, each in known.items() if ref_of(name).kind == "Session"}
+            return read_holdings(connection, cluster, since, until, recorded, session)
 
     def clamp_future_times(self, lease: Lease, now: float) -> int:
         """Set times after `now` to now; gives how many rows had one. Raises LeaseLost."""

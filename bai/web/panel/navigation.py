@@ -55,6 +55,12 @@ _GROUPS = (
         _Entry("capacity", "Capacity", "f"),
     )),
     ("Administration", (
+        _Entry("projects", "Projects", "j"),
+        _Entry("users", "Users", "w"),
+        _Entry("groups", "Groups", "d"),
+        _Entry("waves", "Provisioning", "v", Role.viewer),
+        _Entry("storage", "Storage", "k"),
+        _Entry("images", "Images", "i"),
         _Entry("resources", "Resources", "r"),
     )),
 )  # fmt: skip

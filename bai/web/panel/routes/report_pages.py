@@ -32,11 +32,6 @@ def _report(
     return cluster_page(request, cluster, visitor, "report.html", make, key=(title, query))
 
 
-@router.get("/clusters/{cluster}/nodes")
-def nodes(request: Request, cluster: VisitedCluster, visitor: PageViewer) -> Response:
-    return _report(request, cluster, visitor, models.NodesQuery(form="wide"), "Nodes")
-
-
 @router.get("/clusters/{cluster}/resources")
 def resources(request: Request, cluster: VisitedCluster, visitor: PageViewer, kind: Text = "") -> Response:
     if not kind:

@@ -64,7 +64,18 @@ PAGES = (
     "events",
     "usage",
     "capacity",
+    "projects",
+    "projects/p",
+    "users",
+    "groups",
+    "groups/default",
+    "waves",
+    "storage",
+    "images",
 )
+
+OF_ALL = ("plan", "review", "history", "waves")
+"""Those that are for who sees all projects."""
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -276,7 +287,7 @@ def test_files_are_kept_for_ever_under_their_contents_name(site: Lab) -> None:
 
 def test_nothing_of_another_project_is_on_a_page(world: Lab) -> None:
     visitor, name = logged_in(world, "ours"), world.workspace.cluster.name
-    pages = [page for page in PAGES if page not in ("plan", "review", "history")]
+    pages = [page for page in PAGES if page not in OF_ALL]
     pages = [page.replace("p/ours", "p/own") for page in pages]
     for page in (*pages, "sessions?q=run", "usage?by=session", "sessions/p/waiting?explain=1"):
         for asks in ({}, {"HX-Request": "true"}):

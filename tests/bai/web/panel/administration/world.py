@@ -1,0 +1,113 @@
+"""`two_projects` with all that administration is about; a viewer of one project sees of it what is theirs."""
+
+from __future__ import annotations
+
+from providers.storage.nodes import NodeStorage
+from schemas.images.facts import ImageFacts, ImagePlatform
+from tests.bai.web.lab import Lab
+from tests.bai.web.panel.rendering import SECRET, theirs, two_projects
+from tests.reconciler.lab import session
+
+PEOPLE = f"""
+apiVersion: bai/v1
+kind: User
+metadata: {{name: ada}}
+spec: {{fullName: Ada, email: ada@here.example, projects: [p]}}
+---
+apiVersion: bai/v1
+kind: User
+metadata: {{name: bob}}
+spec: {{fullName: {SECRET} Bob, projects: [p, {SECRET}], active: false}}
+---
+apiVersion: bai/v1
+kind: User
+metadata: {{name: {SECRET}-eve}}
+spec: {{fullName: {SECRET} Eve, email: eve@{SECRET}.example, projects: [{SECRET}]}}
+"""
+QUOTAS = f"""
+apiVersion: bai/v1
+kind: Quota
+metadata: {{name: p-cores}}
+spec: {{subject: {{project: p}}, total: {{cpu: 2}}, cohort: lab, pendingSessions: 7}}
+---
+apiVersion: bai/v1
+kind: Quota
+metadata: {{name: {SECRET}-cores}}
+spec: {{subject: {{project: {SECRET}}}, total: {{cpu: 6}}, cohort: lab}}
+---
+apiVersion: bai/v1
+kind: Quota
+metadata: {{name: few}}
+spec: {{subject: {{project: p}}, perSession: {{cuda.device: 1}}, concurrentSessions: 9}}
+---
+apiVersion: bai/v1
+kind: Quota
+metadata: {{name: {SECRET}-user}}
+spec: {{subject: {{user: {SECRET}-eve}}, total: {{memory: 64GiB}}}}
+"""
+STORAGE = f"""
+apiVersion: bai/v1
+kind: StorageHost
+metadata: {{{{name: disk}}}}
+spec: {{{{root: {{root}}, node: n1}}}}
+---
+apiVersion: bai/v1
+kind: Volume
+metadata: {{{{name: data, project: p}}}}
+spec: {{{{quota: 1GiB}}}}
+---
+apiVersion: bai/v1
+kind: Volume
+metadata: {{{{name: {SECRET}-data, project: {SECRET}}}}}
+spec: {{{{}}}}
+"""
+ADA = "mounts: [{volume: data, path: /data}], image: tool"
+EVE = f"mounts: [{{volume: {SECRET}-data, path: /data}}], image: {SECRET}-tool"
+IMAGES = f"""
+apiVersion: bai/v1
+kind: Registry
+metadata: {{name: {SECRET}-hub}}
+spec:
+  address: 'hub.{SECRET}.example'
+  credentials: {{usernameFrom: env/HUB_USER, passwordFrom: env/HUB_TOKEN}}
+---
+apiVersion: bai/v1
+kind: Image
+metadata: {{name: tool}}
+spec: {{reference: 'docker.io/team/tool:1'}}
+---
+apiVersion: bai/v1
+kind: Image
+metadata: {{name: {SECRET}-tool}}
+spec: {{registry: {SECRET}-hub, reference: '{SECRET}/tool:1'}}
+"""
+DIGEST = "sha256:" + "0123456789abcdef" * 4
+
+
+def remember_images(lab: Lab) -> None:
+    """As a registry has told it, and a key that has signed it."""
+    platform = ImagePlatform(digest=DIGEST, size=3 << 30, layers=7)
+    tagged = ImageFacts(reference="docker.io/team/tool:1", digest=DIGEST, platforms={"amd64": platform})
+    signed = tagged.model_copy(
+        update={"reference": f"docker.io/team/tool@{DIGEST}", "signers": ("SHA256:key-of-ada",)}
+    )
+    lab.workspace.store.save_images([tagged, signed], lab.world.clock.now())
+
+
+def managed(lab: Lab) -> None:
+    """After some passes: `p` borrows a core, and one of its sessions is held back by a quota."""
+    lab.write("people", PEOPLE)
+    lab.write(
+        "ada", session("adas", f"resources: {{cpu: 1, memory: 1GiB}}, owner: ada, preemptible: true, {ADA}")
+    )
+    lab.write(
+        "eve", theirs(f"{SECRET}-eves", f"resources: {{cpu: 1, memory: 2GiB}}, owner: {SECRET}-eve, {EVE}")
+    )
+    lab.write("quotas", QUOTAS)
+    root = lab.folder.parent / "disk"
+    root.mkdir()
+    lab.workspace.storage = NodeStorage(lambda name: None)
+    lab.write("storage", STORAGE.format(root=root))
+    lab.write("images", IMAGES)
+    remember_images(lab)
+    two_projects(lab)
