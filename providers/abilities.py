@@ -98,6 +98,44 @@ class AttachesTerminal(Protocol):
         ...
 
 
+class TerminalStream(Protocol):
+    """An open terminal with its program. One thread reads; everything else may be called from any thread, at
+    any time, and `close` frees whoever waits in another call. Methods raise ProviderError where the way there
+    breaks."""
+
+    def read(self) -> bytes:
+        """The next piece of output, as soon as there is one; empty at the end, and once it is closed."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Type; waits while the program takes nothing."""
+        ...
+
+    def resize(self, rows: int, columns: int) -> None: ...
+
+    def exit_code(self) -> int | None:
+        """Of the program, after the end of its output; None where nobody knows, and once it is closed."""
+        ...
+
+    def close(self) -> None:
+        """Leave it: what was opened as a program of its own is hung up, and killed where it does not end by
+        that; a kernel's main process goes on. Comes back when that is done. No harm in doing so again."""
+        ...
+
+
+@runtime_checkable
+class OpensTerminals(Protocol):
+    def open_terminal(self, kernel_id: str, argv: Sequence[str], size: tuple[int, int]) -> TerminalStream:
+        """Run one more program in the kernel, like `Provider.execute`, on a terminal of this size (rows and
+        columns). Raises NotRunning, KernelNotFound, ProviderError."""
+        ...
+
+    def attach_terminal(self, kernel_id: str, size: tuple[int, int]) -> TerminalStream:
+        """The terminal of the kernel's main process. Raises NoTerminal where it has none, else as
+        `open_terminal`."""
+        ...
+
+
 @runtime_checkable
 class CopiesFiles(Protocol):
     def copy_out(self, kernel_id: str, path: str) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from providers.abilities import (
     CopiesFiles,
     ForwardsPorts,
     MeasuresUsage,
+    OpensTerminals,
     RecallsLogs,
     StreamsEvents,
 )
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 def require_attach(provider: Provider, cluster: Cluster) -> AttachesTerminal:
     if not isinstance(provider, AttachesTerminal):
         raise _not_able(cluster, "attach a terminal")
+    return provider
+
+
+def require_terminals(provider: Provider, cluster: Cluster) -> OpensTerminals:
+    if not isinstance(provider, OpensTerminals):
+        raise _not_able(cluster, "open terminals for others")
     return provider
 
 

@@ -18,7 +18,7 @@ from contextlib import closing
 
 import pytest
 
-_PARTS = ("kernels", "identity", "ends", "output", "commands", "extras", "failures")
+_PARTS = ("kernels", "identity", "ends", "output", "commands", "extras", "terminals", "failures")
 pytest.register_assert_rewrite(*(f"providers.conformance.{part}" for part in _PARTS))
 
 from providers.base import Provider  # noqa: E402
@@ -30,10 +30,11 @@ from providers.conformance.harness import ProviderHarness, is_of_the_tests  # no
 from providers.conformance.identity import Identity  # noqa: E402
 from providers.conformance.kernels import Commands, StartedKernels  # noqa: E402
 from providers.conformance.output import Output  # noqa: E402
+from providers.conformance.terminals import Terminals  # noqa: E402
 from providers.conformance.waiting import until  # noqa: E402
 
 
-class ProviderConformance(Failures, Extras, RunsCommands, Output, Ends, Identity):
+class ProviderConformance(Failures, Terminals, Extras, RunsCommands, Output, Ends, Identity):
     """Inherit it, beside a fixture `harness` of scope `class`, `module` or `session`."""
 
     @classmethod

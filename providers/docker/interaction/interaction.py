@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from functools import cached_property
 from typing import IO, TYPE_CHECKING
@@ -12,6 +12,7 @@ from providers.docker.interaction import logs
 from providers.machines.base import Stream
 
 if TYPE_CHECKING:
+    from providers.abilities import TerminalStream
     from providers.docker.interaction.forward import PortDialer
 
 
@@ -31,6 +32,16 @@ class Interaction:
         from providers.docker.interaction.attach import attach
 
         return attach(self.fleet.find(kernel_id)[0], kernel_id, stdin)
+
+    def open_terminal(self, kernel_id: str, argv: Sequence[str], size: tuple[int, int]) -> TerminalStream:
+        from providers.docker.interaction.execute import open_terminal
+
+        return open_terminal(self.fleet.find(kernel_id)[0], kernel_id, tuple(argv), size)
+
+    def attach_terminal(self, kernel_id: str, size: tuple[int, int]) -> TerminalStream:
+        from providers.docker.interaction.attach import open_terminal
+
+        return open_terminal(self.fleet.find(kernel_id)[0], kernel_id, size)
 
     def logs_since(self, kernel_id: str, since: datetime, *, follow: bool = False) -> Iterator[bytes]:
         return logs.read_logs(self.fleet.find(kernel_id)[0], kernel_id, follow=follow, since=since)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import IO, TYPE_CHECKING
 
@@ -11,6 +11,7 @@ from providers.kubernetes.objects.names import PodRef
 from providers.machines.base import Stream
 
 if TYPE_CHECKING:
+    from providers.abilities import TerminalStream
     from providers.kubernetes.api.client import ApiClient
 
 
@@ -34,6 +35,16 @@ class Interaction:
         from providers.kubernetes.interaction.attach import attach
 
         return attach(self.client, self.pod_of(kernel_id), stdin)
+
+    def open_terminal(self, kernel_id: str, argv: Sequence[str], size: tuple[int, int]) -> TerminalStream:
+        from providers.kubernetes.interaction.execute import open_terminal
+
+        return open_terminal(self.client, self.pod_of(kernel_id), tuple(argv), size)
+
+    def attach_terminal(self, kernel_id: str, size: tuple[int, int]) -> TerminalStream:
+        from providers.kubernetes.interaction.attach import open_terminal
+
+        return open_terminal(self.client, self.pod_of(kernel_id), size)
 
     def logs(self, kernel_id: str, *, follow: bool = False, tail: int | None = None) -> Iterator[bytes]:
         from providers.kubernetes.interaction.logs import read_logs

@@ -28,6 +28,7 @@ from schemas.problems.errors.provider import ProviderError
 from schemas.problems.text import printable
 
 if TYPE_CHECKING:
+    from providers.machines.remote_terminal import RemoteTerminal
     from providers.process.supervision.records import KernelRecord
 
 _BOOT = (
@@ -55,6 +56,12 @@ def execute(target: ExecTarget, argv: tuple[str, ...], *, stdin: IO[bytes] | Non
             return terminal.run_on_terminal(lambda end: start(stdin=end, stdout=end, stderr=end), stdin)
         pipe = subprocess.PIPE
         return relay.run_with_pipes(lambda errors: start(stdin=pipe, stdout=pipe, stderr=errors), stdin)
+
+
+def open_terminal(target: ExecTarget, argv: tuple[str, ...], size: tuple[int, int]) -> RemoteTerminal:
+    """Raises as `execute`."""
+    with _prepared_helper(target, argv, tty=True) as start:
+        return terminal.open_on_terminal(lambda end: start(stdin=end, stdout=end, stderr=end), size)
 
 
 def begin_exec(

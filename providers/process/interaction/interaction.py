@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import IO, TYPE_CHECKING
 
@@ -12,11 +12,12 @@ from providers.abilities import LogStream
 from providers.process import gpu_usage, usage
 from providers.process.events import watch_events
 from providers.process.interaction import copy
+from providers.process.os_errors import translate_errors
 from providers.process.supervision import logfile
 from schemas.problems.errors.kernel import KernelRefused, NotRunning, PortRefused
 
 if TYPE_CHECKING:
-    from providers.abilities import KernelEvent, Usage
+    from providers.abilities import KernelEvent, TerminalStream, Usage
     from providers.base import Observation
     from providers.machines.base import Stream
     from providers.process.host_capabilities import HostCapabilities
@@ -54,6 +55,18 @@ class Interaction:
         from providers.process.interaction.attach import attach
 
         return attach(self._read_record(kernel_id), lambda: self._read_record(kernel_id), stdin)
+
+    @translate_errors
+    def open_terminal(self, kernel_id: str, argv: Sequence[str], size: tuple[int, int]) -> TerminalStream:
+        from providers.process.interaction.execute import open_terminal
+
+        return open_terminal(self._exec_target(kernel_id), tuple(argv), size)
+
+    @translate_errors
+    def attach_terminal(self, kernel_id: str, size: tuple[int, int]) -> TerminalStream:
+        from providers.process.interaction.attach import open_terminal
+
+        return open_terminal(self._read_record(kernel_id), lambda: self._read_record(kernel_id), size)
 
     def logs_since(self, kernel_id: str, since: datetime, *, follow: bool = False) -> Iterator[bytes]:
         record = self._read_record(kernel_id)
