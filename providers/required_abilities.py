@@ -8,6 +8,7 @@ from providers.abilities import (
     AttachesTerminal,
     CopiesFiles,
     ForwardsPorts,
+    KeepsFiles,
     MeasuresUsage,
     RecallsLogs,
     StreamsEvents,
@@ -28,6 +29,12 @@ def require_attach(provider: Provider, cluster: Cluster) -> AttachesTerminal:
 def require_copy(provider: Provider, cluster: Cluster) -> CopiesFiles:
     if not isinstance(provider, CopiesFiles):
         raise _not_able(cluster, "copy files")
+    return provider
+
+
+def require_files(provider: Provider, cluster: Cluster) -> KeepsFiles:
+    if not isinstance(provider, KeepsFiles):
+        raise _not_able(cluster, "list files")
     return provider
 
 
