@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import IO, TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from providers.machines.base import Stream
+from providers.machines.folder_listing import FolderListing
 
 if TYPE_CHECKING:
     from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
@@ -144,6 +145,21 @@ class CopiesFiles(Protocol):
 
     def copy_in(self, kernel_id: str, path: str, archive: Iterator[bytes]) -> None:
         """Unpack a tar stream in the existing folder `path`."""
+        ...
+
+
+@runtime_checkable
+class KeepsFiles(Protocol):
+    """Files of a kernel that runs, in its own view: no link leads further than it does for the kernel. Needs
+    `CopiesFiles` beside it, which gives what is in them."""
+
+    def list_files(self, kernel_id: str, path: str, most: int) -> FolderListing:
+        """The first `most` of a folder. Raises FilesRefused where it is none, NotRunning, KernelNotFound."""
+        ...
+
+    def write_file(self, kernel_id: str, path: str, size: int, data: Iterator[bytes]) -> None:
+        """A file of `size` bytes that belongs to the kernel's user, whole or not at all, in place of one that
+        may be there. Raises the same, and what `data` raises."""
         ...
 
 

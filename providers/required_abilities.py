@@ -8,6 +8,7 @@ from providers.abilities import (
     AttachesTerminal,
     CopiesFiles,
     ForwardsPorts,
+    KeepsFiles,
     MeasuresUsage,
     OpensTerminals,
     RecallsLogs,
@@ -35,6 +36,12 @@ def require_terminals(provider: Provider, cluster: Cluster) -> OpensTerminals:
 def require_copy(provider: Provider, cluster: Cluster) -> CopiesFiles:
     if not isinstance(provider, CopiesFiles):
         raise _not_able(cluster, "copy files")
+    return provider
+
+
+def require_files(provider: Provider, cluster: Cluster) -> KeepsFiles:
+    if not isinstance(provider, KeepsFiles):
+        raise _not_able(cluster, "list files")
     return provider
 
 

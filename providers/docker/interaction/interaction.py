@@ -10,6 +10,7 @@ from typing import IO, TYPE_CHECKING
 from providers.docker.fleet import Fleet
 from providers.docker.interaction import logs
 from providers.machines.base import Stream
+from providers.machines.folder_listing import FolderListing
 
 if TYPE_CHECKING:
     from providers.abilities import TerminalStream
@@ -55,6 +56,16 @@ class Interaction:
         from providers.docker.container.copy import copy_in
 
         copy_in(self.fleet.find(kernel_id)[0], kernel_id, path, archive)
+
+    def list_files(self, kernel_id: str, path: str, most: int) -> FolderListing:
+        from providers.docker.interaction.files import list_files
+
+        return list_files(self.fleet.find(kernel_id)[0], kernel_id, path, most)
+
+    def write_file(self, kernel_id: str, path: str, size: int, data: Iterator[bytes]) -> None:
+        from providers.docker.interaction.files import write_file
+
+        write_file(self.fleet.find(kernel_id)[0], kernel_id, path, size, data)
 
     def dial(self, kernel_id: str, port: int) -> Stream:
         return self._ports.dial(self.fleet.find(kernel_id)[0], kernel_id, port)

@@ -9,6 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from providers.kubernetes.objects.names import PodRef
 from providers.machines.base import Stream
+from providers.machines.folder_listing import FolderListing
 
 if TYPE_CHECKING:
     from providers.abilities import TerminalStream
@@ -65,6 +66,16 @@ class Interaction:
         from providers.kubernetes.interaction.copy import copy_in
 
         copy_in(self.client, self.pod_of(kernel_id), path, archive)
+
+    def list_files(self, kernel_id: str, path: str, most: int) -> FolderListing:
+        from providers.kubernetes.interaction.files import list_files
+
+        return list_files(self.client, self.pod_of(kernel_id), path, most)
+
+    def write_file(self, kernel_id: str, path: str, size: int, data: Iterator[bytes]) -> None:
+        from providers.kubernetes.interaction.files import write_file
+
+        write_file(self.client, self.pod_of(kernel_id), path, size, data)
 
     def dial(self, kernel_id: str, port: int) -> Stream:
         from providers.kubernetes.interaction.forward import dial

@@ -77,6 +77,14 @@ def begin_exec(
         return start(stdin=pipe if feed else subprocess.DEVNULL, stdout=pipe, stderr=pipe)
 
 
+def begin_files(target: ExecTarget, order: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    """Have the helper itself do something with the kernel's files, which needs no program: what it is given
+    and what it answers go through pipes. Raises as `execute`."""
+    pipe = subprocess.PIPE
+    with _prepared_helper(target, ("files",), tty=False, env={}, files=order) as start:
+        return start(stdin=pipe, stdout=pipe, stderr=pipe)
+
+
 def workdir(record: KernelRecord, *, sandboxed: bool) -> str:
     """Where its commands start, as they see it."""
     if sandboxed:
@@ -92,8 +100,9 @@ def below_home(path: str) -> str:
 
 @contextlib.contextmanager
 def _prepared_helper(
-    target: ExecTarget, argv: tuple[str, ...], *, tty: bool, env: Mapping[str, str] | None = None
-) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    target: ExecTarget, argv: tuple[str, ...], *, tty: bool, env: Mapping[str, str] | None = None,
+    files: Mapping[str, Any] | None = None,
+) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:  # fmt: skip
     """A function that starts the helper with the streams it is given."""
     if not argv or any("\0" in word for word in argv):
         raise ProviderError(provider="process", why="there is no command to run, or it holds a NUL byte")
@@ -113,6 +122,7 @@ def _prepared_helper(
             "sandboxed": main.sandboxed,
             "who": asdict(main.identity),
             "filter": main.filter.hex(),
+            "files": files,
         }
         yield functools.partial(_start_helper, order, main.handle)
 

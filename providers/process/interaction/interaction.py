@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING
 from providers.abilities import LogStream
 from providers.process import gpu_usage, usage
 from providers.process.events import watch_events
-from providers.process.interaction import copy
+from providers.process.interaction import copy, files
 from providers.process.os_errors import translate_errors
 from providers.process.supervision import logfile
 from schemas.problems.errors.kernel import KernelRefused, NotRunning, PortRefused
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from providers.abilities import KernelEvent, TerminalStream, Usage
     from providers.base import Observation
     from providers.machines.base import Stream
+    from providers.machines.folder_listing import FolderListing
     from providers.process.host_capabilities import HostCapabilities
     from providers.process.interaction.execute import ExecTarget
     from providers.process.supervision.records import KernelRecord, KernelRoot
@@ -78,6 +79,12 @@ class Interaction:
 
     def copy_in(self, kernel_id: str, path: str, archive: Iterator[bytes]) -> None:
         copy.copy_in(self._exec_target(kernel_id), path, archive, sandboxed=self.host.sandbox)
+
+    def list_files(self, kernel_id: str, path: str, most: int) -> FolderListing:
+        return files.list_files(self._exec_target(kernel_id), path, most, sandboxed=self.host.sandbox)
+
+    def write_file(self, kernel_id: str, path: str, size: int, data: Iterator[bytes]) -> None:
+        files.write_file(self._exec_target(kernel_id), path, size, data, sandboxed=self.host.sandbox)
 
     def dial(self, kernel_id: str, port: int) -> Stream:
         """The machine's own ports are the kernel's: it shares the network."""

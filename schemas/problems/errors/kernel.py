@@ -40,3 +40,9 @@ class PortRefused(ProviderError):
 
     code = "BAI-E0323"
     retryable = True
+
+
+class FilesRefused(ProviderError):
+    """Cannot look at {path} of kernel {kernel}: {why}"""
+
+    code = "BAI-E0325"
