@@ -43,7 +43,8 @@ later; `hint` says what to do.
     │   ├── RemoteUnreachable E0371                (retryable) it cannot be fetched
     │   ├── NoSuchRevision    E0372                (retryable) it has no such branch, tag or commit
     │   ├── HistoryRewritten  E0373                its branch does not rest on what is carried out
-    │   └── NotPushed         E0374                a document was not committed, or not taken
+    │   ├── NotPushed         E0374                a document was not committed, or not taken
+    │   └── StaleProposal     E0376                a file has changed since a change of it was begun
     ├── NotTrusted            E0375                a commit is not signed, or changes what is somebody else's
     ├── NotifyError           E0380  notification  a notification was not sent
     │   ├── NotSent           E0381                and will not be, as it is
