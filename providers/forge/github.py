@@ -34,3 +34,7 @@ class GitHub:
             "target_url": url,
         }
         self._api.call("POST", f"{self._at}/statuses/{commit}", body)
+
+    def open_request(self, branch: str, base: str, title: str, body: str) -> str:
+        asked = {"head": branch, "base": base, "title": title, "body": body}
+        return str(self._api.call("POST", f"{self._at}/pulls", asked)["html_url"])

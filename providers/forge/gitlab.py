@@ -30,3 +30,13 @@ class GitLab:
     def status(self, commit: str, state: CommitState, context: str, description: str, url: str = "") -> None:
         body = {"state": _STATES[state], "name": context, "description": shorten_description(description)}
         self._api.call("POST", f"{self._at}/statuses/{commit}", body | ({"target_url": url} if url else {}))
+
+    def open_request(self, branch: str, base: str, title: str, body: str) -> str:
+        asked = {
+            "source_branch": branch,
+            "target_branch": base,
+            "title": title,
+            "description": body,
+            "remove_source_branch": True,
+        }
+        return str(self._api.call("POST", f"{self._at}/merge_requests", asked)["web_url"])
