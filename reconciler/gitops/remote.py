@@ -53,7 +53,7 @@ class Remote:
     def __init__(self, url: str, folder: Path, login: GitLogin | None = None) -> None:
         self.url = url
         self.folder = folder
-        self._login = login or GitLogin()
+        self.login = login or GitLogin()
         self._refs = ""
         """What the remote said of its branches and tags before the copy was brought up to date last."""
         self._resolved: dict[str, str] = {}
@@ -288,7 +288,7 @@ class Remote:
     ) -> subprocess.CompletedProcess[str]:
         """`folder`: by default the copy; None: in no repository."""
         where = self.folder if folder is _OWN_COPY else folder
-        return run_git(self._login, self.url, *arguments, folder=where, timeout=timeout)
+        return run_git(self.login, self.url, *arguments, folder=where, timeout=timeout)
 
     def _unreachable(self, said: str) -> RemoteUnreachable:
         return RemoteUnreachable(remote=redact_url(self.url), why=failure_reason(said))

@@ -28,6 +28,7 @@ later; `hint` says what to do.
     │   ├── NotRunning        E0321                it does not run
     │   ├── CopyRefused       E0322                a file is not copied in or out
     │   ├── PortRefused       E0323                (retryable) a port of it cannot be reached
+    │   ├── NoTerminal        E0324                a terminal of it cannot be had
     │   ├── FilesRefused      E0325                a folder of it is not shown, a file not written
     │   ├── ProvisioningImpossible E0350 provisioning  Ansible, or the roles, cannot be used where bai runs
     │   └── ProvisioningFailed E0352               a role failed on the node
