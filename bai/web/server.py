@@ -81,7 +81,13 @@ class Server:
         from bai.web.app import create_app
         from bai.web.http_protocol import ServerConfig
 
-        app = create_app(self._loops, self._access, self._verifier, cookie_secret=self._cookie_secret)
+        app = create_app(
+            self._loops,
+            self._access,
+            self._verifier,
+            cookie_secret=self._cookie_secret,
+            largest_upload=self._limits.upload,
+        )
         server = uvicorn.Server(ServerConfig(app, self._limits, timeout_graceful_shutdown=5))
         ended = False
         try:
