@@ -14,18 +14,21 @@ from bai.web.cluster_loops import ClusterLoops
 from bai.web.metrics import Metrics, RequestMetrics
 from bai.web.openapi import openapi_document
 from bai.web.panel.administration import routes as administration
+from bai.web.panel.files import routes as file_pages
+from bai.web.panel.files import uploads
+from bai.web.panel.files.transfers import Transfers
 from bai.web.panel.login import routes as login
 from bai.web.panel.login.code_flow import CodeFlow
 from bai.web.panel.pages import Panel
 from bai.web.panel.routes import (
     cluster_pages,
-    files,
     live_news,
     plan_pages,
     report_pages,
     session_pages,
+    static_files,
 )
-from bai.web.request_limits import ANSWER_TIMEOUT, RequestLimits
+from bai.web.request_limits import ANSWER_TIMEOUT, LARGEST_UPLOAD, RequestLimits
 from bai.web.routes import (
     audits,
     clusters,
@@ -50,7 +53,8 @@ what is another project's 404."""
 
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
 _PAGES = (
-    login, files, live_news, cluster_pages, session_pages, plan_pages, report_pages, administration,
+    login, static_files, live_news, cluster_pages, session_pages, file_pages, uploads, plan_pages,
+    report_pages, administration,
 )  # fmt: skip
 
 
@@ -62,10 +66,12 @@ def create_app(
     cookie_secret: str = "",
     public_url: str = "",
     answer_timeout: float = ANSWER_TIMEOUT,
+    largest_upload: int = LARGEST_UPLOAD,
 ) -> FastAPI:
     """The API of these loops, and pages; `webhook_verifier` judges webhooks, None hears none. `cookie_secret`
     seals logins of browsers, the same for all replicas; `public_url` is where these reach it, if it is said.
-    An answer begins within `answer_timeout` seconds."""
+    An answer begins within `answer_timeout` seconds; a file that a page sends has at most `largest_upload`
+    bytes."""
     modules = (*_MODULES, *_PAGES)
     routes = [route for module in modules for route in module.router.routes]  # included, each is made anew
     app = FastAPI(
@@ -74,10 +80,11 @@ def create_app(
     app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
     app.state.metrics, app.state.panel = Metrics(loops), Panel(loops, cookie_secret)
     app.state.code_flow = CodeFlow(app.state.panel.sealer, public_url)
+    app.state.transfers, app.state.largest_upload = Transfers(), largest_upload
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics)
-    app.add_middleware(RequestLimits, answer_timeout=answer_timeout)
+    app.add_middleware(RequestLimits, answer_timeout=answer_timeout, largest_upload=largest_upload)
     app.openapi = lambda: app.openapi_schema or _openapi(app)  # type: ignore[method-assign]
     return app
 

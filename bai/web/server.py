@@ -94,8 +94,8 @@ class Server:
         from bai.web.http_protocol import ServerConfig
 
         app = create_app(
-            self._loops, self._access, self._verifier,
-            cookie_secret=self._cookie_secret, public_url=self._public_url,
+            self._loops, self._access, self._verifier, cookie_secret=self._cookie_secret,
+            public_url=self._public_url, largest_upload=self._limits.upload,
         )  # fmt: skip
         server = uvicorn.Server(ServerConfig(app, self._limits, timeout_graceful_shutdown=5))
         ended = False

@@ -313,6 +313,15 @@ class Store(StoreReader):
 
         self._write(do)
 
+    def record_access(self, cluster: str, entry: Audit) -> None:
+        """What somebody has fetched or sent; others hear that it was written down."""
+
+        def do(connection: Connection) -> None:
+            leases.bump_revision(connection, cluster)
+            audit.append_entries(connection, cluster, [entry], entry.actor)
+
+        self._write(do)
+
     def forget_meta(self, key: str) -> None:
         self._write(lambda connection: write_meta(connection, key, None))
 

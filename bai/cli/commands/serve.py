@@ -44,6 +44,7 @@ def serve(
     header_timeout: clients.HeaderTimeout = "10s",
     body_timeout: clients.BodyTimeout = "30s",
     idle_timeout: clients.IdleTimeout = "15s",
+    max_upload: clients.MaxUpload = "10GiB",
     lease: loops.Lease = "15s",
     stuck_after: loops.StuckAfter = "15m",
     demo: clients.Demo = False,
@@ -63,7 +64,7 @@ def serve(
 
     bounds = clients.connection_limits(
         max_connections, max_connections_per_address, trusted_proxy or (),
-        header_timeout, body_timeout, idle_timeout,
+        header_timeout, body_timeout, idle_timeout, max_upload,
     )  # fmt: skip
     if demo:
         _demo(listen, bounds, others=bool(directory or remote or access))

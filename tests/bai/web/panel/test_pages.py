@@ -17,10 +17,9 @@ from bai.web.panel.access.cookies import LIFETIME, CookieSealer
 from bai.web.panel.pages import POLICY, Fragment, Frame
 from schemas.problems.errors.store import StoreUnavailable
 from tests.bai.web.lab import Lab
+from tests.bai.web.panel.logins import SAME, browser, logged_in
 from tests.bai.web.panel.rendering import SECRET
 from tests.reconciler.lab import session
-
-SAME = {"Sec-Fetch-Site": "same-origin"}
 
 
 @pytest.fixture(scope="module")
@@ -32,19 +31,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     made.once()
     yield made
     made.close()
-
-
-def browser(lab: Lab) -> TestClient:
-    made = TestClient(lab.app, base_url="http://panel.test", follow_redirects=False)
-    made.portal = lab.client.portal
-    return made
-
-
-def logged_in(lab: Lab, token: str = "viewer") -> TestClient:
-    made = browser(lab)
-    answer = made.post("/login", data={"credential": token}, headers=SAME)
-    assert answer.status_code == 303, answer.text
-    return made
 
 
 PAGES = (

@@ -264,7 +264,8 @@ def test_scripts_and_sheets_stay_small_and_evaluate_nothing() -> None:
     script = (STATIC / "panel.js").read_text(encoding="utf-8")
     assert len(script.encode()) <= 16_384
     assert len((STATIC / "panel.css").read_bytes()) <= 24_576
-    own = script + (STATIC / "theme.js").read_text(encoding="utf-8")
+    assert len((STATIC / "files.js").read_bytes()) <= 8_192
+    own = script + "".join((STATIC / name).read_text(encoding="utf-8") for name in ("theme.js", "files.js"))
     forbidden = r"innerHTML|outerHTML\b(?!\")|insertAdjacentHTML|document\.write|\beval\b|new Function"
     assert re.findall(forbidden, own) == []
     assert "https:" not in own + (STATIC / "panel.css").read_text(encoding="utf-8")
