@@ -14,6 +14,9 @@ from bai.web.cluster_loops import ClusterLoops
 from bai.web.metrics import Metrics, RequestMetrics
 from bai.web.openapi import openapi_document
 from bai.web.panel.pages import Panel
+from bai.web.panel.proposals import routes as proposals
+from bai.web.panel.proposals.desk import ProposalDesks
+from bai.web.panel.proposals.settings import NO_PROPOSALS, ProposalSettings
 from bai.web.panel.routes import (
     cluster_pages,
     files,
@@ -47,7 +50,7 @@ signed. Viewers of some projects get what is theirs; what is about all projects 
 what is another project's 404."""
 
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
-_PAGES = (login_pages, files, live_news, cluster_pages, session_pages, plan_pages, report_pages)
+_PAGES = (login_pages, files, live_news, cluster_pages, session_pages, plan_pages, report_pages, proposals)
 
 
 def create_app(
@@ -56,10 +59,12 @@ def create_app(
     webhook_verifier: WebhookVerifier | None = None,
     *,
     cookie_secret: str = "",
+    proposals_allowed: ProposalSettings = NO_PROPOSALS,
     answer_timeout: float = ANSWER_TIMEOUT,
 ) -> FastAPI:
     """The API of these loops, and pages; `webhook_verifier` judges webhooks, None hears none. `cookie_secret`
-    seals logins of browsers, the same for all replicas. An answer begins within `answer_timeout` seconds."""
+    seals logins of browsers, the same for all replicas; `proposals_allowed`: what becomes of changes that
+    people ask for on pages. An answer begins within `answer_timeout` seconds."""
     modules = (*_MODULES, *_PAGES)
     routes = [route for module in modules for route in module.router.routes]  # included, each is made anew
     app = FastAPI(
@@ -67,6 +72,7 @@ def create_app(
     )
     app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
     app.state.metrics, app.state.panel = Metrics(loops), Panel(loops, cookie_secret)
+    app.state.proposals = ProposalDesks(loops.clusters, proposals_allowed)
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics)

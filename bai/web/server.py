@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bai.web.auth.roles import Access
     from bai.web.cluster_loops import ClusterLoops
     from bai.web.connection_limits import ConnectionLimits
+    from bai.web.panel.proposals.settings import ProposalSettings
     from reconciler.gitops.webhook_verifier import WebhookVerifier
 
 SHUTDOWN_TIMEOUT = 60.0
@@ -41,6 +42,7 @@ class ServerSettings:
     webhook_secret: str
     cookie_key: str
     limits: ConnectionLimits
+    proposals: ProposalSettings
 
 
 class Server:
@@ -60,7 +62,7 @@ class Server:
 
         self._access, self._verifier = _open_access(server_settings), _webhook_verifier(server_settings)
         self._cookie_secret = _cookie_secret(server_settings.cookie_key)
-        self._limits = server_settings.limits
+        self._limits, self._proposals = server_settings.limits, server_settings.proposals
         _raise_file_limit(self._limits.connections + PROBE_RESERVE + RESERVED_FILES)
         self._socket = open_socket(server_settings.listen)
         self._tracer = tracer_from_environment(os.environ)
@@ -81,7 +83,10 @@ class Server:
         from bai.web.app import create_app
         from bai.web.http_protocol import ServerConfig
 
-        app = create_app(self._loops, self._access, self._verifier, cookie_secret=self._cookie_secret)
+        app = create_app(
+            self._loops, self._access, self._verifier,
+            cookie_secret=self._cookie_secret, proposals_allowed=self._proposals,
+        )  # fmt: skip
         server = uvicorn.Server(ServerConfig(app, self._limits, timeout_graceful_shutdown=5))
         ended = False
         try:
