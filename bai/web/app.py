@@ -19,7 +19,10 @@ from bai.web.panel.files import uploads
 from bai.web.panel.files.transfers import Transfers
 from bai.web.panel.login import routes as login
 from bai.web.panel.login.code_flow import CodeFlow
+from bai.web.panel.options import DEFAULT_OPTIONS, PanelOptions
 from bai.web.panel.pages import Panel
+from bai.web.panel.proposals import routes as proposals
+from bai.web.panel.proposals.desk import ProposalDesks
 from bai.web.panel.routes import (
     cluster_pages,
     live_news,
@@ -28,7 +31,7 @@ from bai.web.panel.routes import (
     session_pages,
     static_files,
 )
-from bai.web.request_limits import ANSWER_TIMEOUT, LARGEST_UPLOAD, RequestLimits
+from bai.web.request_limits import ANSWER_TIMEOUT, RequestLimits
 from bai.web.routes import (
     audits,
     clusters,
@@ -54,7 +57,7 @@ what is another project's 404."""
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
 _PAGES = (
     login, static_files, live_news, cluster_pages, session_pages, file_pages, uploads, plan_pages,
-    report_pages, administration,
+    report_pages, administration, proposals,
 )  # fmt: skip
 
 
@@ -62,29 +65,26 @@ def create_app(
     loops: ClusterLoops,
     access: Access,
     webhook_verifier: WebhookVerifier | None = None,
+    options: PanelOptions = DEFAULT_OPTIONS,
     *,
-    cookie_secret: str = "",
-    public_url: str = "",
     answer_timeout: float = ANSWER_TIMEOUT,
-    largest_upload: int = LARGEST_UPLOAD,
 ) -> FastAPI:
-    """The API of these loops, and pages; `webhook_verifier` judges webhooks, None hears none. `cookie_secret`
-    seals logins of browsers, the same for all replicas; `public_url` is where these reach it, if it is said.
-    An answer begins within `answer_timeout` seconds; a file that a page sends has at most `largest_upload`
-    bytes."""
+    """The API of these loops, and pages; `webhook_verifier` judges webhooks, None hears none. An answer begins
+    within `answer_timeout` seconds."""
     modules = (*_MODULES, *_PAGES)
     routes = [route for module in modules for route in module.router.routes]  # included, each is made anew
     app = FastAPI(
         title="bai", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, routes=routes
     )
     app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
-    app.state.metrics, app.state.panel = Metrics(loops), Panel(loops, cookie_secret)
-    app.state.code_flow = CodeFlow(app.state.panel.sealer, public_url)
-    app.state.transfers, app.state.largest_upload = Transfers(), largest_upload
+    app.state.metrics, app.state.panel = Metrics(loops), Panel(loops, options.cookie_secret)
+    app.state.code_flow = CodeFlow(app.state.panel.sealer, options.public_url)
+    app.state.transfers, app.state.largest_upload = Transfers(), options.largest_upload
+    app.state.proposals = ProposalDesks(loops.clusters, options.proposals)
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics)
-    app.add_middleware(RequestLimits, answer_timeout=answer_timeout, largest_upload=largest_upload)
+    app.add_middleware(RequestLimits, answer_timeout=answer_timeout, largest_upload=options.largest_upload)
     app.openapi = lambda: app.openapi_schema or _openapi(app)  # type: ignore[method-assign]
     return app
 

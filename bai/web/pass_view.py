@@ -60,6 +60,11 @@ class PassView:
     def observed(self) -> Actual:
         return self.actual
 
+    @property
+    def whole(self) -> bool:
+        """Whether all projects are theirs to see."""
+        return self._whole
+
     @cached_property
     def waits(self) -> Mapping[str, Wait]:
         return {wait.session: wait for wait in self.plan.waits}

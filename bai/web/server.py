@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from bai.web.auth.roles import Access
     from bai.web.cluster_loops import ClusterLoops, ServedCluster
     from bai.web.connection_limits import ConnectionLimits
+    from bai.web.panel.proposals.settings import ProposalSettings
     from reconciler.gitops.webhook_verifier import WebhookVerifier
 
 SHUTDOWN_TIMEOUT = 60.0
@@ -42,6 +43,7 @@ class ServerSettings:
     cookie_key: str
     public_url: str
     limits: ConnectionLimits
+    proposals: ProposalSettings
 
 
 class Server:
@@ -57,11 +59,14 @@ class Server:
         from bai.tracing import tracer_from_environment
         from bai.web.cluster_loops import ClusterLoops
         from bai.web.connection_limits import PROBE_RESERVE
+        from bai.web.panel.options import PanelOptions
         from reconciler.controller.standby import StandbyFollower
 
         self._access, self._verifier = _open_access(server_settings), _webhook_verifier(server_settings)
-        self._cookie_secret = _cookie_secret(server_settings.cookie_key)
-        self._public_url = _public_url(server_settings.public_url)
+        self._options = PanelOptions(
+            _cookie_secret(server_settings.cookie_key), _public_url(server_settings.public_url),
+            server_settings.proposals, server_settings.limits.upload,
+        )  # fmt: skip
         self._limits = server_settings.limits
         _raise_file_limit(self._limits.connections + PROBE_RESERVE + RESERVED_FILES)
         self._socket = open_socket(server_settings.listen)
@@ -93,10 +98,7 @@ class Server:
         from bai.web.app import create_app
         from bai.web.http_protocol import ServerConfig
 
-        app = create_app(
-            self._loops, self._access, self._verifier, cookie_secret=self._cookie_secret,
-            public_url=self._public_url, largest_upload=self._limits.upload,
-        )  # fmt: skip
+        app = create_app(self._loops, self._access, self._verifier, self._options)
         server = uvicorn.Server(ServerConfig(app, self._limits, timeout_graceful_shutdown=5))
         ended = False
         try:

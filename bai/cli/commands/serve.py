@@ -11,6 +11,7 @@ from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
 from bai.cli.loops import connection_options as clients
 from bai.cli.loops import loop_options as loops
+from bai.cli.loops import proposal_options as changes
 from bai.cli.options import Parallel
 
 if TYPE_CHECKING:
@@ -38,6 +39,9 @@ def serve(
     webhook_secret: clients.WebhookSecret = "",
     cookie_key: clients.CookieKey = "",
     public_url: clients.PublicUrl = "",
+    proposals: changes.Proposals = changes.ProposalMode.off,
+    committer: changes.Committer = "",
+    forge: changes.ForgeApi = "",
     max_connections: clients.MaxConnections = 512,
     max_connections_per_address: clients.MaxConnectionsPerAddress = 128,
     trusted_proxy: clients.TrustedProxy = None,
@@ -74,7 +78,8 @@ def serve(
 
     loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after)
     origin = loops.remote_origin(remote, ref, path, mode)
-    server_settings = ServerSettings(listen, access, webhook_secret, cookie_key, public_url, bounds)
+    allowed = changes.proposal_settings(proposals, committer, forge, remote=origin is not None)
+    server_settings = ServerSettings(listen, access, webhook_secret, cookie_key, public_url, bounds, allowed)
     loops.keep_node_connections(node_connections)
     server = Server(loops.with_directory(settings_of(ctx), directory), origin, server_settings, loop_settings)
     if not server.run():

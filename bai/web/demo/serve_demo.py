@@ -17,6 +17,7 @@ from bai.web.auth.roles import Role
 from bai.web.auth.static_tokens import new_token
 from bai.web.connection_limits import ConnectionLimits
 from bai.web.demo.demo_cluster import DemoCluster
+from bai.web.panel.proposals.settings import NO_PROPOSALS
 from bai.web.server import Server, ServerSettings
 from providers.machines.signals import signal_handlers
 
@@ -35,7 +36,8 @@ def serve_demo(
             tokens = _write_access(folder / "access.yaml")
             demo = DemoCluster(folder, time.time(), seed)
             server = Server(
-                demo.settings, demo.origin, ServerSettings(listen, folder / "access.yaml", "", "", limits),
+                demo.settings, demo.origin,
+                ServerSettings(listen, folder / "access.yaml", "", "", "", limits, NO_PROPOSALS),
                 demo.loop_settings,
             )  # fmt: skip
             (cluster,) = server.clusters.values()

@@ -43,6 +43,7 @@ _GROUPS = (
         _Entry("nodes", "Nodes", "n"),
         _Entry("queue", "Queue", "q"),
         _Entry("sessions", "Sessions", "s"),
+        _Entry("new", "New session", "w"),
     )),
     ("Changes", (
         _Entry("plan", "Plan", "p", Role.viewer),

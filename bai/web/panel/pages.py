@@ -33,7 +33,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_HEADERS = {"Content-Security-Policy": POLICY, "Vary": "Cookie, HX-Request, Accept-Encoding"}
+HEADERS = {"Content-Security-Policy": POLICY, "Vary": "Cookie, HX-Request, Accept-Encoding"}
 _SEPARATOR = "<!--part-->"
 """Between title, heading, main part and scripts. No text has it: its `<` would be escaped."""
 _FORM_TOKEN = "<!--form-token-->"
@@ -139,7 +139,7 @@ class Panel:
             main=fragment.main, scripts=fragment.scripts,
         )  # fmt: skip
         data = text.replace(_FORM_TOKEN, frame.form_token).encode()
-        headers = {**_HEADERS, "Content-Security-Policy": policy}
+        headers = {**HEADERS, "Content-Security-Policy": policy}
         if _takes_gzip(request) and len(data) > _SMALL:
             data, headers["Content-Encoding"] = gzip.compress(data, 5, mtime=0), "gzip"
         return HTMLResponse(data, status, headers)
@@ -152,7 +152,7 @@ class Panel:
             return self.respond(request, page.fragment, frame, policy=policy)
         # Forms of another login are another page, although all else is the same.
         tag = f'{page.tag[:-1]}{frame.form_token[:16]}"' if page.has_forms else page.tag
-        headers = {**_HEADERS, "Content-Security-Policy": policy, "Cache-Control": "private, no-cache"}
+        headers = {**HEADERS, "Content-Security-Policy": policy, "Cache-Control": "private, no-cache"}
         headers["ETag"] = tag
         if matches_tag(request.headers.get("if-none-match", ""), tag):
             return Response(status_code=304, headers=headers)

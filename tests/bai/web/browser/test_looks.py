@@ -27,6 +27,8 @@ PAGES = (
             "nodes", "nodes/n1", "queue", "sessions", "sessions?q=none", "sessions/p/own",
             "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "history", "events",
             "audit", "usage", "capacity", "resources", "resources/Session/p/own", "nodes/none",
+            "new?copy=Session/p/own", "change?action=end&target=Session/p/own",
+            "change?action=node&target=Node/n1&value=drained", "change?action=edit&target=Node/n1",
         )
     ),
 )  # fmt: skip
