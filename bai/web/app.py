@@ -14,12 +14,13 @@ from bai.web.cluster_loops import ClusterLoops
 from bai.web.metrics import Metrics, RequestMetrics
 from bai.web.openapi import openapi_document
 from bai.web.panel.pages import Panel
+from bai.web.panel.plans import order_routes, plan_routes
+from bai.web.panel.plans.commit_reviews import CommitReviews
 from bai.web.panel.routes import (
     cluster_pages,
     files,
     live_news,
     login_pages,
-    plan_pages,
     report_pages,
     session_pages,
 )
@@ -47,7 +48,9 @@ signed. Viewers of some projects get what is theirs; what is about all projects 
 what is another project's 404."""
 
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
-_PAGES = (login_pages, files, live_news, cluster_pages, session_pages, plan_pages, report_pages)
+_PAGES = (
+    login_pages, files, live_news, cluster_pages, session_pages, plan_routes, order_routes, report_pages,
+)  # fmt: skip
 
 
 def create_app(
@@ -67,6 +70,7 @@ def create_app(
     )
     app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
     app.state.metrics, app.state.panel = Metrics(loops), Panel(loops, cookie_secret)
+    app.state.reviews = {name: CommitReviews(cluster) for name, cluster in loops.clusters.items()}
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics)

@@ -5,7 +5,6 @@ BAI_SHOTS names the folder that the pictures go to; otherwise they stay with the
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -25,8 +24,9 @@ PAGES = (
         f"/clusters/here/{each}"
         for each in (
             "nodes", "nodes/n1", "queue", "sessions", "sessions?q=none", "sessions/p/own",
-            "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "history", "events",
-            "audit", "usage", "capacity", "resources", "resources/Session/p/own", "nodes/none",
+            "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "reviews",
+            "compare", "history", "events", "audit", "usage", "capacity", "resources",
+            "resources/Session/p/own", "nodes/none",
         )
     ),
 )  # fmt: skip
@@ -40,13 +40,6 @@ VIEWS: tuple[tuple[str, Literal["light", "dark"], ViewportSize, Mapping[str, Any
 )
 """Name, colours, size and rules of each."""
 GRAVE = ("serious", "critical")
-
-
-@pytest.fixture
-def shots(tmp_path: Path) -> Path:
-    folder = Path(os.environ.get("BAI_SHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def violations(page: Page, **options: Any) -> list[str]:

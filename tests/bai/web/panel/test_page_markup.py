@@ -14,7 +14,7 @@ from tests.reconciler.lab import session
 PAGES = (
     "", "/nodes", "/nodes/n1", "/queue", "/sessions", "/sessions?q=o&sort=phase", "/sessions/p/ours",
     "/sessions/p/waits", "/sessions/p/ours/logs", "/resources", "/resources/Project/p", "/plan", "/review",
-    "/history", "/audit", "/events", "/usage", "/capacity",
+    "/reviews", "/compare", "/history", "/audit", "/events", "/usage", "/capacity",
 )  # fmt: skip
 SAME = {"Sec-Fetch-Site": "same-origin"}
 

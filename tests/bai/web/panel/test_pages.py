@@ -56,6 +56,8 @@ PAGES = (
     "sessions/p/ours/logs",
     "plan",
     "review",
+    "reviews",
+    "compare",
     "history",
     "nodes",
     "resources",
@@ -214,7 +216,7 @@ def test_the_api_takes_no_cookies_and_pages_no_headers(site: Lab) -> None:
 def test_roles_and_projects_are_those_of_the_api(site: Lab) -> None:
     name = site.workspace.cluster.name
     ours = logged_in(site, "ours")
-    for page in ("plan", "review", "history"):
+    for page in ("plan", "review", "reviews", "compare", "history"):
         assert ours.get(f"/clusters/{name}/{page}").status_code == 403
     text = ours.get(f"/clusters/{name}/events").text
     assert "viewer of p" in text and "/plan" not in text and "/history" not in text
@@ -276,7 +278,7 @@ def test_files_are_kept_for_ever_under_their_contents_name(site: Lab) -> None:
 
 def test_nothing_of_another_project_is_on_a_page(world: Lab) -> None:
     visitor, name = logged_in(world, "ours"), world.workspace.cluster.name
-    pages = [page for page in PAGES if page not in ("plan", "review", "history")]
+    pages = [page for page in PAGES if page not in ("plan", "review", "reviews", "compare", "history")]
     pages = [page.replace("p/ours", "p/own") for page in pages]
     for page in (*pages, "sessions?q=run", "usage?by=session", "sessions/p/waiting?explain=1"):
         for asks in ({}, {"HX-Request": "true"}):
