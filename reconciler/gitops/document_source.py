@@ -14,6 +14,7 @@ from reconciler.gitops.directives import Directive, Directives
 from reconciler.gitops.remote import Remote
 from reconciler.gitops.revision_tracker import RevisionTracker
 from reconciler.sources.source import Source
+from reconciler.trust.gate import TrustGate
 from schemas.files.git_objects import resolve_commit
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
@@ -54,11 +55,13 @@ class RenewedDocuments(Generic[D]):
 
 @dataclass(frozen=True, slots=True)
 class FollowedRef:
-    """What of which remote is followed. `approval`: a new commit waits until somebody approves of it."""
+    """What of which remote is followed. `approval`: a new commit waits until somebody approves of it. `gate`:
+    what its commits must pass; None: nothing."""
 
     remote: Remote
     ref: str
     approval: bool
+    gate: TrustGate | None = None
 
 
 class DocumentSource(Protocol):
@@ -123,7 +126,8 @@ class FollowedDocuments:
 
     @property
     def followed(self) -> FollowedRef | None:
-        return FollowedRef(self._tracker.remote, self._tracker.ref, self._approval)
+        tracker = self._tracker
+        return FollowedRef(tracker.remote, tracker.ref, self._approval, tracker.gate)
 
     def renew(self, opened: D, directives: Directives) -> RenewedDocuments[D]:
         notes = [_pin_note(directives.pin)] if directives.pin else []

@@ -118,9 +118,16 @@ class CommitReviews:
 
     def review(self, found: FoundCommit) -> ReviewedCommit:
         """What it would do beside what runs. Raises CannotRead, InvalidRepository, PlanError, StoreError."""
-        workspace, version = self._cluster.loop.workspace, self._cluster.version()
-        key = found.commit, found.git
-        return self._reviews.get(key, version, lambda: reviewed_commit(workspace, found.commit, found.git))
+        key, version = (found.commit, found.git), self._cluster.version()
+        return self._reviews.get(key, version, lambda: self._make_review(found))
+
+    def _make_review(self, found: FoundCommit) -> ReviewedCommit:
+        made = reviewed_commit(self._cluster.loop.workspace, found.commit, found.git)
+        followed = self._cluster.loop.documents.followed
+        if followed is None or followed.gate is None:
+            return made
+        refused = followed.gate.refusals(found.git, found.commit, made.base.commit)
+        return replace(made, review=replace(made.review, untrusted_commits=refused))
 
     def documents(self, commit: str, git: Path) -> Desired:
         """What the documents say at a commit. Raises CannotRead, InvalidRepository, PlanError."""

@@ -19,6 +19,7 @@ from reconciler.gitops.document_source import FollowedDocuments, first_commit
 from reconciler.gitops.remote import Remote
 from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.store.database.address import StoreAddress
+from reconciler.trust.gate import TrustGate
 from reconciler.workspace.workspace import Workspace
 from tests.bai.web.lab import Lab, _portal, doors
 from tests.reconciler.gitops.repositories import Pair, git
@@ -31,7 +32,7 @@ GPU = "resources: {cpu: 2, memory: 1GiB, cuda.device: 1}"
 class FollowingLab(Lab):
     """`main` runs `a` and `b`; what is pushed to it later waits for approval, if that is asked for."""
 
-    def __init__(self, folder: Path, *, approval: bool = True) -> None:
+    def __init__(self, folder: Path, *, approval: bool = True, gate: TrustGate | None = None) -> None:
         self.pair = Pair(folder / "forge")
         self.lines: list[str] = []
         self.world = World(VirtualClock(1_800_000_000.0))
@@ -55,7 +56,7 @@ class FollowingLab(Lab):
         self.hub.add(self.loop)
         self.once()
         self.once()
-        documents._approval = approval
+        documents._approval, follow.gate = approval, gate
         if approval:
             self.once()
         self.serve()

@@ -17,6 +17,8 @@ from fastapi.testclient import TestClient
 from bai.web.panel.plans import document_diffs, open_requests, reviews_page
 from bai.web.panel.plans.standing import OrderInForce, Powers, Standing
 from reconciler.gitops.directives import read_directives
+from reconciler.trust.gate import TrustGate
+from reconciler.trust.trust_file import load_trust_settings
 from tests.bai.web.panel.markup import check_names, check_policy, parsed
 from tests.bai.web.panel.plans.following import GPU, FollowingLab, fields_of, send, visitor
 from tests.bai.web.panel.rendering import HOSTILE, assert_harmless, hostile, render
@@ -158,6 +160,23 @@ def test_what_a_fork_proposes_is_reviewed_and_never_comes_where_a_loop_looks(
     assert lab.commit == commit
     told = read_directives(lab.loop.workspace.store, "here").approve
     assert told is not None and told.commit == commit
+
+
+def test_commits_that_would_not_be_followed_are_named(tmp_path: Path) -> None:
+    own = tmp_path / "own"
+    own.mkdir()
+    (own / "allowed").write_text("ada@cluster.example ssh-ed25519 AAAA\n")
+    (own / "trust.yaml").write_text("signatures:\n  allowedSigners: allowed\n")
+    settings = load_trust_settings(own / "trust.yaml", [tmp_path / "site"])
+    assert settings is not None
+    lab = FollowingLab(tmp_path / "site", gate=TrustGate(settings))
+    commit = lab.push({"c.yaml": session("c", GPU)}, "next")
+    lab.propose(1, {"d.yaml": session("d", GPU)})
+    lab.once()
+    page = page_of(lab, "review", commit="next")
+    assert "Would not be followed" in page and f"{commit[:12]}: it is not signed" in page
+    assert "Would not be followed" in page_of(lab, "review", commit="#1")
+    lab.close()
 
 
 def test_a_proposal_that_was_pushed_to_is_not_what_was_seen(
