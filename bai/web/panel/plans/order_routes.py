@@ -12,6 +12,7 @@ from bai.web.panel.access.forms import PostedForm
 from bai.web.panel.access.visitor import PageAdmin, PageOperator, VisitedCluster
 from bai.web.panel.links import path
 from bai.web.panel.plans.commit_reviews import CommitReviews, FoundCommit
+from bai.web.panel.plans.review_page import seen_mark
 from bai.web.panel.routes.page_route import page_router
 from bai.web.routes.directives import LONGEST_REASON, end_orders, give_order
 
@@ -64,14 +65,13 @@ def rollback(request: Request, cluster: VisitedCluster, visitor: PageAdmin, form
 def _seen_commit(request: Request, cluster: ServedCluster, form: Mapping[str, str]) -> FoundCommit | Response:
     """What a form is about, if it is what its page has shown; else the way to what it is now."""
     reviews: CommitReviews = request.app.state.reviews[cluster.name]
-    named, commit, digest = (form.get(name, "") for name in ("named", "commit", "digest"))
-    if not (named and commit and digest):
+    named, seen = form.get("named", ""), form.get("seen", "")
+    if not (named and seen):
         raise HTTPException(422, "this form names no commit")
     found = reviews.find(named)
-    if found.commit == commit and reviews.review(found).review.digest == digest:
+    if seen_mark(found, reviews.review(found)) == seen:
         return found
-    where = path("clusters", cluster.name, "review", commit=named, seen=commit)
-    return RedirectResponse(where, 303)
+    return RedirectResponse(path("clusters", cluster.name, "review", commit=named, seen=seen), 303)
 
 
 def _reason(form: Mapping[str, str], *, needed: bool = False) -> str:

@@ -5,18 +5,20 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import Query, Request, Response
+from fastapi.responses import RedirectResponse
 from pydantic import BaseModel, ConfigDict, Field
 
 from bai.queries.facts.node_infos import node_infos
 from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import last_plan
 from bai.web.panel.access.visitor import PageOverseer, VisitedCluster, Visitor
+from bai.web.panel.links import path
 from bai.web.panel.plans.commit_reviews import CommitReviews
 from bai.web.panel.plans.commits import LONGEST_NAME
 from bai.web.panel.plans.compare_page import compare_page
 from bai.web.panel.plans.history_page import apply_page, history_page
 from bai.web.panel.plans.plan_view import plan_view
-from bai.web.panel.plans.review_page import AskedReview, review_page
+from bai.web.panel.plans.review_page import AskedReview, may_order, review_page, seen_mark
 from bai.web.panel.plans.reviews_page import reviews_page
 from bai.web.panel.plans.standing import Powers, standing_of
 from bai.web.panel.routes.page_route import PageNumber, Values, cluster_page, page_router
@@ -34,11 +36,12 @@ MOST_PROBLEMS = 50
 
 
 class ReviewQuery(BaseModel):
-    """`commit`: or a branch or tag, or `#12` for a pull request; `seen`: of an order that was refused."""
+    """`commit`: or a branch or tag, or `#12` for a pull request; `seen`: what it was when somebody opened the
+    page who may order it."""
 
     model_config = ConfigDict(frozen=True)
     commit: str = Field("", max_length=LONGEST_NAME)
-    seen: str = Field("", pattern=r"^([0-9a-f]{40}|[0-9a-f]{64})?$")
+    seen: str = Field("", pattern=r"^(([0-9a-f]{40}|[0-9a-f]{64})-[0-9a-f]{64})?$")
     nodes: PageNumber = 1
     documents: PageNumber = 1
 
@@ -96,6 +99,11 @@ def review(
         return _review_form(
             request, cluster, visitor, asked.commit, problems, len(error.problems) - len(problems)
         )
+
+    if not asked.seen and may_order(known, found, powers) != (False, False):
+        # News comes into the page by this address: what is ordered there is what was there to be read.
+        here = asked.model_dump(exclude_defaults=True) | {"seen": seen_mark(found, made)}
+        return RedirectResponse(path("clusters", cluster.name, "review", **here), 303)
 
     def make(view: PassView) -> Values:
         wanted = AskedReview(powers, asked.seen, asked.nodes, asked.documents)

@@ -133,7 +133,7 @@ def test_these_pages_can_be_read_by_everybody(following: Site, shots: Path) -> N
     for name, address in (
         ("reviews", "reviews"),
         ("review", "review?commit=refs/heads/next"),
-        ("moved", f"review?commit=next&seen={'0' * 40}"),
+        ("moved", f"review?commit=next&seen={'0' * 40}-{'0' * 64}"),
         ("plan-suspended", "plan"),
         ("history", "history"),
         ("apply", f"history/{apply}"),

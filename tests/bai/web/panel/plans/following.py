@@ -100,6 +100,13 @@ def visitor(lab: Lab, token: str = "viewer") -> TestClient:
     return made
 
 
+def opened(browser: TestClient, commit: str) -> str:
+    """The page of a review, as it comes when somebody opens it."""
+    answer = browser.get("/clusters/here/review", params={"commit": commit}, follow_redirects=True)
+    assert answer.status_code == 200, answer.text
+    return answer.text
+
+
 def fields_of(page: str, order: str) -> dict[str, str]:
     """The hidden fields of the form that gives an order."""
     form = re.search(rf'<form[^>]*/orders/{order}"(.*?)</form>', page, re.DOTALL)

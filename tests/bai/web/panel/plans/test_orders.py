@@ -4,15 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from bai.web.app import create_app
 from bai.web.auth.roles import StaticAccess
+from bai.web.cluster_loops import ClusterLoops
+from reconciler.controller.loop import Loop
+from reconciler.controller.loop_options import LoopOptions
+from reconciler.controller.standby import StandbyFollower
 from reconciler.gitops.directives import Directives, read_directives
+from reconciler.gitops.document_source import FollowedDocuments
+from reconciler.gitops.remote import Remote
+from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
+from reconciler.values.clock import VirtualClock
+from reconciler.workspace.workspace import Workspace
 from tests.bai.web.lab import Lab, doors
-from tests.bai.web.panel.plans.following import GPU, SAME, FollowingLab, fields_of, send, token_of, visitor
+from tests.bai.web.panel.plans.following import (
+    GPU,
+    SAME,
+    FollowingLab,
+    fields_of,
+    opened,
+    send,
+    token_of,
+    visitor,
+)
 from tests.bai.web.panel.rendering import HOSTILE
 from tests.bai.web.test_standby import StandbyServer, elect
 from tests.reconciler.lab import session
@@ -32,16 +49,9 @@ def orders(lab: Lab) -> Directives:
     return read_directives(lab.loop.workspace.store, "here")
 
 
-def review(browser: Any, commit: str) -> str:
-    answer = browser.get("/clusters/here/review", params={"commit": commit})
-    assert answer.status_code == 200, answer.text
-    text: str = answer.text
-    return text
-
-
 @pytest.mark.parametrize("order", ORDERS)
 def test_each_order_needs_its_role_for_all_projects(lab: FollowingLab, order: str) -> None:
-    known = review(visitor(lab, "admin"), "main")
+    known = opened(visitor(lab, "admin"), "main")
     fields = {key: value for key, value in fields_of(known, "rollback").items() if key != "token"}
     for token in ("viewer", "ours", "operator-of-p", *(["operator"] if order == "rollback" else [])):
         browser = visitor(lab, token)
@@ -57,7 +67,7 @@ def test_each_order_needs_its_role_for_all_projects(lab: FollowingLab, order: st
 @pytest.mark.parametrize("order", ORDERS)
 def test_what_was_not_sent_by_a_page_of_this_login_orders_nothing(lab: FollowingLab, order: str) -> None:
     browser, other = visitor(lab, "admin"), visitor(lab, "admin")
-    page = review(browser, "main")
+    page = opened(browser, "main")
     fields = {**fields_of(page, "rollback"), "why": "x"}
     for token in ("", "0" * 64, token_of(other)):
         assert send(browser, order, **{**fields, "token": token}).status_code == 403
@@ -75,7 +85,7 @@ def test_forms_stand_where_the_role_may_and_nowhere_else(lab: FollowingLab) -> N
     ):
         browser = visitor(lab, token)
         pages = "".join(browser.get(f"/clusters/here/{each}").text for each in ("plan", "history", "reviews"))
-        pages += review(browser, "main")
+        pages += opened(browser, "main")
         for order in shown:
             assert f'action="/clusters/here/orders/{order}"' in pages, (token, order)
         for order in hidden:
@@ -119,9 +129,9 @@ def test_what_waits_is_approved_as_it_was_seen_and_carried_out(lab: FollowingLab
     assert lab.commit != commit
     listed = browser.get("/clusters/here/reviews").text
     assert f"{commit[:12]} waits for approval" in listed and "one more" in listed
-    page = review(browser, "main")
+    page = opened(browser, "main")
     fields = fields_of(page, "approve")
-    assert (fields["named"], fields["commit"]) == ("main", commit)
+    assert fields["named"] == "main" and fields["seen"].startswith(f"{commit}-")
     done = send(browser, "approve", **fields, why="looks good")
     assert done.headers["location"] == "/clusters/here/reviews"
     told = orders(lab).approve
@@ -136,23 +146,39 @@ def test_a_branch_that_has_moved_is_not_approved_and_that_is_said(lab: Following
     browser = visitor(lab, "operator")
     first = lab.push(NEXT)
     lab.once()
-    fields = fields_of(review(browser, "main"), "approve")
+    fields = fields_of(opened(browser, "main"), "approve")
     second = lab.push({"evil.yaml": session("evil", GPU)})
     lab.once()
     refused = send(browser, "approve", **fields)
     assert refused.status_code == 303 and orders(lab).approve is None
     page = browser.get(refused.headers["location"]).text
     assert "This has moved since you looked: nothing was ordered" in page and second[:12] in page
-    assert fields["commit"] == first and fields_of(page, "approve")["commit"] == second
+    assert "/orders/approve" not in page, "not before it was looked at as it is now"
+    assert fields["seen"].startswith(first)
+    assert fields_of(opened(browser, "main"), "approve")["seen"].startswith(second)
+
+
+def test_news_that_comes_into_an_open_page_takes_the_order_away(lab: FollowingLab) -> None:
+    browser = visitor(lab, "operator")
+    lab.push(NEXT)
+    lab.once()
+    answer = browser.get("/clusters/here/review?commit=main", follow_redirects=True)
+    address, asks = str(answer.url), {"HX-Request": "true"}
+    assert "/orders/approve" in browser.get(address, headers=asks).text
+    lab.push({"evil.yaml": session("evil", GPU)})
+    lab.once()
+    news = browser.get(address, headers=asks).text
+    assert "This has moved since you looked" in news and "/orders/approve" not in news
+    assert "seen=" not in str(visitor(lab).get("/clusters/here/review?commit=main").url)
 
 
 def test_what_would_change_something_else_by_now_is_not_approved(lab: FollowingLab) -> None:
     browser = visitor(lab, "operator")
     commit = lab.push({**NEXT, "a.yaml": None})
     lab.once()
-    fields = fields_of(review(browser, commit), "approve")
-    other = {**fields, "digest": "0" * 64}
-    for wrong in (other, {**fields, "commit": ""}, {**fields, "digest": ""}, {**fields, "commit": "x" * 40}):
+    fields = fields_of(opened(browser, commit), "approve")
+    other = {**fields, "seen": f"{commit}-{'0' * 64}"}
+    for wrong in (other, {**fields, "seen": ""}, {**fields, "named": ""}, {**fields, "seen": "x" * 40}):
         answer = send(browser, "approve", **wrong)
         assert answer.status_code in (303, 422) and orders(lab).approve is None, wrong
     page = browser.get(send(browser, "approve", **other).headers["location"]).text
@@ -165,11 +191,11 @@ def test_an_admin_goes_back_after_having_seen_what_that_changes(lab: FollowingLa
     commit = lab.push({"c.yaml": session("c", GPU), "a.yaml": None})
     lab.once()
     browser = visitor(lab, "admin")
-    send(browser, "approve", **fields_of(review(browser, "main"), "approve"))
+    send(browser, "approve", **fields_of(opened(browser, "main"), "approve"))
     lab.once()
     lab.once()
     assert lab.commit == commit
-    page = review(browser, start)
+    page = opened(browser, start)
     assert "Session/p/c" in page and "Running sessions that do not stay" in page
     assert "It lacks 1 commit of what is followed" in page
     fields = fields_of(page, "rollback")
@@ -193,7 +219,7 @@ def test_a_folder_has_no_approval_and_none_is_offered(tmp_path: Path) -> None:
     assert 'orders/suspend"' in browser.get("/clusters/here/plan").text
     assert "in no git repository" in browser.get("/clusters/here/reviews").text
     assert browser.get("/clusters/here/review?commit=main").status_code == 404
-    fields = {"named": "main", "commit": "0" * 40, "digest": "0" * 64, "why": "x"}
+    fields = {"named": "main", "seen": f"{'0' * 40}-{'0' * 64}", "why": "x"}
     for order in ("approve", "rollback"):
         assert send(browser, order, token=token_of(browser), **fields).status_code == 404
     assert orders(lab) == Directives()
@@ -216,3 +242,38 @@ def test_a_replica_that_stands_by_takes_orders_for_the_leader(tmp_path: Path) ->
     assert orders(lab).suspend is not None and orders(lab).reconcile_request != before
     second.close()
     lab.close()
+
+
+def test_a_replica_that_stands_by_reviews_and_approves_what_it_has_to_fetch_first(
+    lab: FollowingLab, tmp_path: Path
+) -> None:
+    store = lab.loop.workspace.store
+    remote = Remote(str(lab.pair.bare), tmp_path / "second" / "copy.git")
+    follow = RevisionTracker(TrackedRef(remote, "main"), store, "here")
+    remote.folder.parent.mkdir()
+    remote.fetch("main")
+    workspace = Workspace.at(
+        follow.source(lab.commit), cluster="here", state=lab.loop.workspace.state, store=store,
+        clock=lab.world.clock,
+    )  # fmt: skip
+    documents, hub = FollowedDocuments(follow, approval=True), ClusterLoops()
+    second = Loop(workspace, LoopOptions("second", 3600), log=lambda _: None, documents=documents)
+    hub.add(second)
+    awake = VirtualClock(1000.0)
+    elect(lab.loop, "first", awake).step()
+    elect(second, "second", awake).step()
+    assert lab.loop.leads() and not second.leads()
+    follower = StandbyFollower(second, hub.publish_pass)
+    commit = lab.push(NEXT)
+    lab.once()
+    follower.follow()
+    lab.app = create_app(hub, StaticAccess(doors()))
+    browser = visitor(lab, "operator")
+    listed = browser.get("/clusters/here/reviews").text
+    assert "another replica saw last" in listed and commit[:12] in listed
+    fields = fields_of(opened(browser, "main"), "approve")
+    assert fields["seen"].startswith(commit)
+    assert send(browser, "approve", **fields, why="from the second").status_code == 303
+    lab.once()
+    assert lab.commit == commit
+    assert "from the second" in browser.get("/clusters/here/reviews").text

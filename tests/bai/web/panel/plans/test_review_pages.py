@@ -36,7 +36,8 @@ def lab(tmp_path: Path) -> Iterator[FollowingLab]:
 
 
 def page_of(lab: FollowingLab, where: str, browser: TestClient | None = None, **asked: Any) -> str:
-    answer = (browser or visitor(lab)).get(f"/clusters/here/{where}", params=asked)
+    browser = browser or visitor(lab)
+    answer = browser.get(f"/clusters/here/{where}", params=asked, follow_redirects=True)
     assert answer.status_code == 200, answer.text
     text: str = answer.text
     return text
@@ -70,6 +71,15 @@ def test_who_would_wait_and_which_quota_is_used_is_told(lab: FollowingLab) -> No
     lab.once()
     page = page_of(lab, "review", commit="next")
     assert "<h2>Waits</h2>" in page and "<caption>Quotas</caption>" in page, page
+
+
+def test_what_a_policy_refuses_is_told(lab: FollowingLab) -> None:
+    guard = "{match: {kinds: [Session]}, guards: {maxDeletions: {count: 0}}}"
+    policy = f"apiVersion: bai/v1\nkind: Policy\nmetadata: {{name: care}}\nspec: {guard}\n"
+    lab.push({"care.yaml": policy, "a.yaml": None}, "next")
+    lab.once()
+    page = page_of(lab, "review", commit="next")
+    assert '<p class="refusal">Refused: ' in page and "Policy/care" in page.replace("</a>", "")
 
 
 def test_documents_that_cannot_be_used_are_said_with_what_is_wrong(lab: FollowingLab) -> None:
