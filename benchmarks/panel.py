@@ -22,7 +22,7 @@ from benchmarks.loop import Bench
 
 PAGES = (
     "", "nodes", "nodes/dgx-0007", "queue", "sessions", "sessions?q=s99&sort=gpus", "sessions/p/s1", "plan",
-    "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
+    "reviews", "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
 )  # fmt: skip
 ASKS = {"HX-Request": "true", "Accept-Encoding": "gzip"}
 

@@ -21,12 +21,13 @@ from bai.web.panel.login import routes as login
 from bai.web.panel.login.code_flow import CodeFlow
 from bai.web.panel.options import DEFAULT_OPTIONS, PanelOptions
 from bai.web.panel.pages import Panel
+from bai.web.panel.plans import order_routes, plan_routes
+from bai.web.panel.plans.commit_reviews import CommitReviews
 from bai.web.panel.proposals import routes as proposals
 from bai.web.panel.proposals.desk import ProposalDesks
 from bai.web.panel.routes import (
     cluster_pages,
     live_news,
-    plan_pages,
     report_pages,
     session_pages,
     static_files,
@@ -56,8 +57,8 @@ what is another project's 404."""
 
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
 _PAGES = (
-    login, static_files, live_news, cluster_pages, session_pages, file_pages, uploads, plan_pages,
-    report_pages, administration, proposals,
+    login, static_files, live_news, cluster_pages, session_pages, file_pages, uploads, plan_routes,
+    order_routes, report_pages, administration, proposals,
 )  # fmt: skip
 
 
@@ -69,8 +70,8 @@ def create_app(
     *,
     answer_timeout: float = ANSWER_TIMEOUT,
 ) -> FastAPI:
-    """The API of these loops, and pages; `webhook_verifier` judges webhooks, None hears none. An answer begins
-    within `answer_timeout` seconds."""
+    """The API of these loops, and pages; `webhook_verifier` judges webhooks, None hears none. An answer
+    begins within `answer_timeout` seconds."""
     modules = (*_MODULES, *_PAGES)
     routes = [route for module in modules for route in module.router.routes]  # included, each is made anew
     app = FastAPI(
@@ -81,6 +82,7 @@ def create_app(
     app.state.code_flow = CodeFlow(app.state.panel.sealer, options.public_url)
     app.state.transfers, app.state.largest_upload = Transfers(), options.largest_upload
     app.state.proposals = ProposalDesks(loops.clusters, options.proposals)
+    app.state.reviews = {name: CommitReviews(cluster) for name, cluster in loops.clusters.items()}
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics)

@@ -36,6 +36,8 @@ class AuditQuery(TypedDict, total=False):
     """How it begins; `commit` and `plan` likewise."""
     commit: str
     plan: str
+    apply: str
+    """All of its name."""
     since: float | None
     until: float | None
     """Not itself part of the time asked for, as `since` is."""
@@ -135,6 +137,9 @@ def read_entries(ask: Ask, cluster: str, **asked: Unpack[AuditQuery]) -> tuple[A
     if (resource := asked.get("resource")) is not None:
         terms.append("resource = :resource")
         values["resource"] = resource
+    if apply := asked.get("apply"):
+        terms.append('"apply" = :apply')
+        values["apply"] = apply
     beginnings = {"actor": asked.get("actor"), "commit": asked.get("commit"), "plan": asked.get("plan")}
     for column, words in beginnings.items():
         if words:

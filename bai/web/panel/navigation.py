@@ -47,6 +47,7 @@ _GROUPS = (
     )),
     ("Changes", (
         _Entry("plan", "Plan", "p", Role.viewer),
+        _Entry("reviews", "Reviews", "v", Role.viewer),
         _Entry("history", "History", "h", Role.viewer),
         _Entry("events", "Events", "e"),
         _Entry("audit", "Audit", "a"),

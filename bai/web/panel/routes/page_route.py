@@ -27,6 +27,7 @@ from bai.web.pass_view import PassView
 from reconciler.controller.cycle import ReconcileCycle
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.command import CommandError
+from schemas.problems.errors.git_remote import NoSuchRevision
 from schemas.problems.errors.plan import PlanError
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
 
@@ -34,6 +35,7 @@ _TITLES = {
     400: "This cannot be read",
     403: "This is not for you",
     404: "There is no such page",
+    409: "This is not as it was",
     422: "This cannot be read",
     503: "Not yet",
 }
@@ -58,7 +60,7 @@ class PageRoute(APIRoute):
                 return error_page(request, error.status_code, str(error.detail))
             except RequestValidationError as error:
                 return error_page(request, 422, "; ".join(str(each["msg"]) for each in error.errors()))
-            except (CommandError, CannotRead, InvalidRepository, PlanError) as error:
+            except (CommandError, CannotRead, InvalidRepository, NoSuchRevision, PlanError) as error:
                 return error_page(request, 404, error_words(error))
             except BaiError as error:
                 return error_page(request, 503, error_words(error))

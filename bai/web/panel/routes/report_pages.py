@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import Query, Request, Response
 
 from bai.queries import models
-from bai.web.panel.access.visitor import PageOverseer, PageViewer, VisitedCluster, Visitor
+from bai.web.panel.access.visitor import PageViewer, VisitedCluster, Visitor
 from bai.web.panel.routes.page_route import Text, Values, asked, cluster_page, page_router
 from bai.web.panel.views.resource_kinds import resource_kinds
 from bai.web.pass_view import PassView
@@ -45,11 +45,6 @@ def resources(request: Request, cluster: VisitedCluster, visitor: PageViewer, ki
 @router.get("/clusters/{cluster}/resources/{identity:path}")
 def resource(request: Request, cluster: VisitedCluster, visitor: PageViewer, identity: str) -> Response:
     return _report(request, cluster, visitor, models.DescribeQuery.of(resource=identity), identity)
-
-
-@router.get("/clusters/{cluster}/history")
-def history(request: Request, cluster: VisitedCluster, visitor: PageOverseer, tail: Count = 30) -> Response:
-    return _report(request, cluster, visitor, models.HistoryQuery(tail=tail), "History")
 
 
 @router.get("/clusters/{cluster}/audit")

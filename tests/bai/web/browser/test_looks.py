@@ -5,7 +5,6 @@ BAI_SHOTS names the folder that the pictures go to; otherwise they stay with the
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,6 +28,9 @@ PAGES = (
             "audit", "usage", "capacity", "resources", "resources/Session/p/own", "nodes/none",
             "new?copy=Session/p/own", "change?action=end&target=Session/p/own",
             "change?action=node&target=Node/n1&value=drained", "change?action=edit&target=Node/n1",
+            "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "reviews",
+            "compare", "history", "events", "audit", "usage", "capacity", "resources",
+            "resources/Session/p/own", "nodes/none",
         )
     ),
 )  # fmt: skip
@@ -42,13 +44,6 @@ VIEWS: tuple[tuple[str, Literal["light", "dark"], ViewportSize, Mapping[str, Any
 )
 """Name, colours, size and rules of each."""
 GRAVE = ("serious", "critical")
-
-
-@pytest.fixture
-def shots(tmp_path: Path) -> Path:
-    folder = Path(os.environ.get("BAI_SHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def violations(page: Page, **options: Any) -> list[str]:

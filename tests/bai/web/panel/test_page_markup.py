@@ -14,7 +14,7 @@ from tests.reconciler.lab import session
 PAGES = (
     "", "/nodes", "/nodes/n1", "/queue", "/sessions", "/sessions?q=o&sort=phase", "/sessions/p/ours",
     "/sessions/p/waits", "/sessions/p/ours/logs", "/resources", "/resources/Project/p", "/plan", "/review",
-    "/history", "/audit", "/events", "/usage", "/capacity", "/projects", "/projects/p",
+    "/reviews", "/compare", "/history", "/audit", "/events", "/usage", "/capacity", "/projects", "/projects/p",
     "/users", "/users/ada", "/groups", "/groups/default", "/waves",
     "/storage", "/images",
 )  # fmt: skip

@@ -42,6 +42,8 @@ PAGES = (
     "sessions/p/ours/logs",
     "plan",
     "review",
+    "reviews",
+    "compare",
     "history",
     "nodes",
     "resources",
@@ -60,7 +62,7 @@ PAGES = (
     "images",
 )
 
-OF_ALL = ("plan", "review", "history", "waves")
+OF_ALL = ("plan", "review", "reviews", "compare", "history", "waves")
 """Those that are for who sees all projects."""
 
 
@@ -211,7 +213,7 @@ def test_the_api_takes_no_cookies_and_pages_no_headers(site: Lab) -> None:
 def test_roles_and_projects_are_those_of_the_api(site: Lab) -> None:
     name = site.workspace.cluster.name
     ours = logged_in(site, "ours")
-    for page in ("plan", "review", "history"):
+    for page in ("plan", "review", "reviews", "compare", "history"):
         assert ours.get(f"/clusters/{name}/{page}").status_code == 403
     text = ours.get(f"/clusters/{name}/events").text
     assert "viewer of p" in text and "/plan" not in text and "/history" not in text

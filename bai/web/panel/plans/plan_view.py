@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bai.queries.facts.node_infos import node_infos
 from bai.render.plan.contents import PlanContents, plan_contents
-from bai.render.plan.placements import placed_nodes
 from bai.render.plan.review_sections import (
     commit_range,
     refusal_line,
@@ -18,14 +17,17 @@ from bai.render.plan.review_sections import (
 )
 from bai.render.plan.sections import override_lines, plan_source, plan_summary, violation_lines
 from bai.render.plan.usage import SlotUsageRow, fit_lines, group_rows, quota_rows
-from bai.web.panel.views.node_drawing import DrawnNode, draw_node
+from bai.web.panel.plans.node_pairs import NodePair, node_pairs
+from bai.web.panel.plans.parts import Part
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from planner.model.types import NodeInfo
+    from reconciler.review.between_commits import ReviewedCommit
     from reconciler.review.values import Review
     from reconciler.values.plan import Plan
-
-MOST_PICTURES = 24
+    from reconciler.values.state import Actual
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,8 +39,7 @@ class PlanView:
     refusals: tuple[str, ...]
     overrides: tuple[str, ...]
     contents: PlanContents
-    pictures: tuple[DrawnNode, ...]
-    more_pictures: int
+    pairs: Part[NodePair]
     groups: tuple[SlotUsageRow, ...]
     quotas: tuple[SlotUsageRow, ...]
     fits: tuple[str, ...]
@@ -67,26 +68,29 @@ class ReviewView:
     digest: str
 
 
-def plan_view(plan: Plan, nodes: Mapping[str, NodeInfo]) -> PlanView:
-    """For who sees all projects. `nodes`: machines by name, for their pictures."""
-    contents = plan_contents(plan, nodes, details=False)
-    placed = placed_nodes(plan, nodes)
+def plan_view(
+    plan: Plan, before: Mapping[str, NodeInfo], after: Mapping[str, NodeInfo], nodes: int = 1
+) -> PlanView:
+    """For who sees all projects. `before`, `after`: machines by name, for their pictures; `nodes`: which page
+    of these."""
+    contents = plan_contents(plan, after, details=False)
     return PlanView(
         summary=plan_summary(plan),
         source=plan_source(plan),
         refusals=tuple(violation_lines(plan)),
         overrides=tuple(override_lines(plan)),
         contents=contents,
-        pictures=tuple(
-            draw_node(plan.cluster, node, held, lambda identity: True)
-            for node, held in placed[:MOST_PICTURES]
-        ),
-        more_pictures=max(0, len(placed) - MOST_PICTURES),
+        pairs=node_pairs(plan, before, after, nodes),
         groups=tuple(group_rows(plan)),
         quotas=tuple(quota_rows(plan)),
         fits=tuple(fit_lines(plan)),
         drifts=tuple((each.resource, each.what) for each in plan.drifts[: contents.most_lines]),
     )
+
+
+def reviewed_plan_view(made: ReviewedCommit, actual: Actual, nodes: int = 1) -> PlanView:
+    """Of what a commit would do. `actual`: what was seen last."""
+    return plan_view(made.review.plan, node_infos(made.base, actual), made.review.nodes, nodes)
 
 
 def review_view(review: Review) -> ReviewView:
