@@ -52,15 +52,6 @@ def history(request: Request, cluster: VisitedCluster, visitor: PageOverseer, ta
     return _report(request, cluster, visitor, models.HistoryQuery(tail=tail), "History")
 
 
-@router.get("/clusters/{cluster}/audit")
-def audit(
-    request: Request, cluster: VisitedCluster, visitor: PageViewer, resource: Text = "", actor: Text = "",
-    tail: Count = 100,
-) -> Response:  # fmt: skip
-    query = models.AuditQuery.of(resource=resource, actor=actor, tail=tail, changes=True)
-    return _report(request, cluster, visitor, query, "Audit", resource=resource, actor=actor)
-
-
 @router.get("/clusters/{cluster}/events")
 def events(
     request: Request, cluster: VisitedCluster, visitor: PageViewer, resource: Text = "", tail: Count = 200

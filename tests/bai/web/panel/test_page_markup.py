@@ -16,7 +16,7 @@ PAGES = (
     "/sessions/p/waits", "/sessions/p/ours/logs", "/resources", "/resources/Project/p", "/plan", "/review",
     "/history", "/audit", "/events", "/usage", "/capacity", "/projects", "/projects/p",
     "/users", "/users/ada", "/groups", "/groups/default", "/waves",
-    "/storage", "/images",
+    "/storage", "/images", "/notifications", "/audit?verb=create",
 )  # fmt: skip
 USER = "apiVersion: bai/v1\nkind: User\nmetadata: {name: ada}\nspec: {projects: [p]}\n"
 SAME = {"Sec-Fetch-Site": "same-origin"}

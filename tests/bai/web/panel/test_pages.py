@@ -72,9 +72,10 @@ PAGES = (
     "waves",
     "storage",
     "images",
+    "notifications",
 )
 
-OF_ALL = ("plan", "review", "history", "waves")
+OF_ALL = ("plan", "review", "history", "waves", "notifications")
 """Those that are for who sees all projects."""
 
 
