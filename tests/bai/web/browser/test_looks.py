@@ -5,7 +5,6 @@ BAI_SHOTS names the folder that the pictures go to; otherwise they stay with the
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -42,13 +41,6 @@ VIEWS: tuple[tuple[str, Literal["light", "dark"], ViewportSize, Mapping[str, Any
 GRAVE = ("serious", "critical")
 
 
-@pytest.fixture
-def shots(tmp_path: Path) -> Path:
-    folder = Path(os.environ.get("BAI_SHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 def violations(page: Page, **options: Any) -> list[str]:
     """What breaks a rule gravely, and where."""
     found = Axe().run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
@@ -66,6 +58,11 @@ def is_too_wide(page: Page) -> bool:
 
 @pytest.mark.parametrize("address", PAGES)
 def test_a_page_can_be_read_by_everybody(site: Site, shots: Path, address: str) -> None:
+    check_looks(site, shots, address)
+
+
+def check_looks(site: Site, shots: Path, address: str) -> None:
+    """A page of a site, in each view."""
     kept: dict[str, Any] = {} if address == "/login" else {"storage_state": site.logged_in}
     visit = site.visit(viewport=WIDE, reduced_motion="reduce", **kept)
     page, name = visit.page, re.sub(r"\W+", "-", address).strip("-")
