@@ -23,6 +23,9 @@ from benchmarks.loop import Bench
 PAGES = (
     "", "nodes", "nodes/dgx-0007", "queue", "sessions", "sessions?q=s99&sort=gpus", "sessions/p/s1", "plan",
     "reviews", "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
+    "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
+    "nodes?group=all&page=7", "projects", "projects/p", "users", "groups", "groups/all", "waves", "storage",
+    "images", "notifications", "audit?actor=loop&verb=create",
 )  # fmt: skip
 ASKS = {"HX-Request": "true", "Accept-Encoding": "gzip"}
 

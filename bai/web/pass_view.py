@@ -49,6 +49,11 @@ class PassView:
         return project_view(self._cluster, self._principal)
 
     @property
+    def projects(self) -> frozenset[str] | None:
+        """Those that the viewer sees; None: everything."""
+        return self._principal.projects
+
+    @property
     def cluster(self) -> str:
         return self._cluster.name
 

@@ -14,7 +14,7 @@ from bai.web.demo.demo_repository import DemoRepository
 from reconciler.controller.loop import Loop
 from reconciler.controller.loop_options import LoopOptions
 from reconciler.gitops.directives import Directives
-from reconciler.gitops.document_source import D, DocumentSource, RenewedDocuments
+from reconciler.gitops.document_source import D, DocumentSource, FollowedRef, RenewedDocuments
 from reconciler.sources.source import Source
 
 INTERVAL = 2.0
@@ -59,6 +59,10 @@ class LivingDocuments:
 
     def __init__(self, documents: DocumentSource, pass_time: Callable[[], None]) -> None:
         self._documents, self._pass_time = documents, pass_time
+
+    @property
+    def followed(self) -> FollowedRef | None:
+        return self._documents.followed
 
     def renew(self, opened: D, directives: Directives) -> RenewedDocuments[D]:
         self._pass_time()

@@ -63,6 +63,7 @@ _GROUPS = (
         _Entry("waves", "Provisioning", "v", Role.viewer),
         _Entry("storage", "Storage", "k"),
         _Entry("images", "Images", "i"),
+        _Entry("notifications", "Notifications", "b", Role.viewer),
         _Entry("resources", "Resources", "r"),
     )),
 )  # fmt: skip

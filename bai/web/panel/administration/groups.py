@@ -79,17 +79,18 @@ class GroupPage:
 
 def group_list(view: PassView) -> tuple[GroupRow, ...]:
     """All groups of the cluster. Raises what looking raises."""
-    return tuple(_rows(view))
+    return tuple(_rows(view, group_views(present_snapshot(view))))
 
 
 def group_page(view: PassView, name: str) -> GroupPage:
     """Raises NoSuchResource, and what looking raises."""
-    row = next((each for each in _rows(view) if each.name == name), None)
+    views = group_views(present_snapshot(view))
+    row = next((each for each in _rows(view, views) if each.name == name), None)
     if row is None:
         raise NoSuchResource(what="resource group", name=clean(name), hint="")
     group = view.desired.groups[name]
     sees = view.sees(group.identity)
-    found = group_views(present_snapshot(view)).get(name)
+    found = views.get(name)
     return GroupPage(
         row=row,
         policy=tuple(_policy(group)) if sees else (),
@@ -98,14 +99,13 @@ def group_page(view: PassView, name: str) -> GroupPage:
     )
 
 
-def _rows(view: PassView) -> Iterator[GroupRow]:
+def _rows(view: PassView, views: Mapping[str, GroupView]) -> Iterator[GroupRow]:
     states: dict[str, Counter[str]] = defaultdict(Counter)
     for each in node_states(view):
         states[each.group][each.state] += 1
     waits: dict[str, list[Wait]] = defaultdict(list)
     for wait in view.waits.values():
         waits[wait.group].append(wait)
-    views = group_views(present_snapshot(view))
     for name, group in sorted(view.desired.groups.items()):
         yield _row(view, group, views.get(name), states[name], waits[name])
 

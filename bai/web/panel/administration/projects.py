@@ -144,11 +144,10 @@ def _row(
 
 
 def _member_rows(view: PassView, project: str, members: Iterable[User]) -> tuple[MemberRow, ...]:
-    def whose(name: str) -> bool:
-        return ref_of(name).project == project
-
     users = {each.name: each for each in members}
-    now = tallies(view, lambda facts: owner_of(view, facts) if whose(facts.id) else "")
+    known = (*view.actual.existing, *view.desired.sessions())
+    mine = {name for name in known if ref_of(name).project == project}
+    now = tallies(view, lambda facts: owner_of(view, facts), mine)
     names = sorted(users.keys() | (now.keys() - {""}))
     return tuple(
         MemberRow(

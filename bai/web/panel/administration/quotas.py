@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class QuotaSlot:
-    """One slot of a quota, amounts in words, empty for none; without `limit` it is not limited. `fill` of ten
+    """One slot that a quota limits, amounts in words, empty for none. `fill` of ten
     steps; `lenders`: quotas that do not use all of theirs, as far as they are for the viewer to know, where
     something is `borrowed`; `reclaimable`: of that, what sessions hold that may be pushed out for an owner;
     `lent`: what others hold of what it does not use itself."""
@@ -54,8 +54,8 @@ class QuotaRow:
 
     @property
     def fullest(self) -> QuotaSlot | None:
-        """The slot of which most is used, if one is limited."""
-        return max((each for each in self.slots if each.limit), key=lambda each: each.fill, default=None)
+        """The slot of which most is used."""
+        return max(self.slots, key=lambda each: each.fill, default=None)
 
     @property
     def borrowed(self) -> str:
@@ -105,14 +105,16 @@ def _slots(found: QuotaStanding, seen: set[str]) -> Iterator[QuotaSlot]:
     limits = found.limit.slots
     for name, used in found.used.items():
         allowed = limits.get(name, 0 if limits and found.limit.unspecified == "zero" else None)
+        if allowed is None:
+            continue
         lenders = found.lenders.get(name, ())
         shown = tuple(clean(each) for each in lenders if each in seen)
         others = ("others of the cohort",) if len(shown) < len(lenders) else ()
         yield QuotaSlot(
             name=clean(name),
             used=slot_amount(name, used),
-            limit="" if allowed is None else slot_amount(name, allowed),
-            fill=0 if allowed is None else fill_step(used, allowed or used),
+            limit=slot_amount(name, allowed),
+            fill=fill_step(used, allowed or used),
             borrowed=_amount(name, found.borrowed),
             lenders=shown + others,
             reclaimable=_amount(name, found.reclaimable),

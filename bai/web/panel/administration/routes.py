@@ -9,9 +9,11 @@ from fastapi import Query, Request, Response
 
 from bai.web.auth.roles import Role
 from bai.web.panel.access.visitor import PageOperator, PageOverseer, PageViewer, VisitedCluster, Visitor
+from bai.web.panel.administration.audit import AuditPageQuery, audit_page
 from bai.web.panel.administration.groups import group_list, group_page
 from bai.web.panel.administration.images import images_page
 from bai.web.panel.administration.nodes import NodeListQuery, node_list
+from bai.web.panel.administration.notifications import notification_rows
 from bai.web.panel.administration.projects import project_list, project_page
 from bai.web.panel.administration.storage import StorageQuery, look_at_storage, storage_page
 from bai.web.panel.administration.tally import USAGE_DAYS
@@ -127,6 +129,24 @@ def images(
     return cluster_page(
         request, cluster, visitor, "administration/images.html",
         lambda view: {"page": images_page(view, q, page)}, key=(q, page),
+    )  # fmt: skip
+
+
+@router.get("/clusters/{cluster}/notifications")
+def notifications(request: Request, cluster: VisitedCluster, visitor: PageOverseer) -> Response:
+    return cluster_page(
+        request, cluster, visitor, "administration/notifications.html",
+        lambda view: {"rows": notification_rows(view)},
+    )  # fmt: skip
+
+
+@router.get("/clusters/{cluster}/audit")
+def audit(
+    request: Request, cluster: VisitedCluster, visitor: PageViewer, asked: Annotated[AuditPageQuery, Query()]
+) -> Response:
+    return cluster_page(
+        request, cluster, visitor, "administration/audit.html",
+        lambda view: {"page": audit_page(view, asked)}, key=asked,
     )  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -67,10 +67,12 @@ class Hours:
     cpu: str = ""
 
 
-def tallies(view: PassView, key: Callable[[SessionFacts], str]) -> dict[str, Tally]:
-    """By key, of the sessions that the viewer sees."""
+def tallies(
+    view: PassView, key: Callable[[SessionFacts], str], only: Collection[str] | None = None
+) -> dict[str, Tally]:
+    """By key, of the sessions (or of `only`) that the viewer sees."""
     sums: dict[str, _Sum] = {}
-    for facts in session_facts(view.actual, view.desired.digests, view.now):
+    for facts in session_facts(view.actual, view.desired.digests, view.now, only):
         if view.sees(facts.id):
             sums.setdefault(key(facts), _Sum()).add(facts)
     return {name: _tally(found) for name, found in sums.items()}

@@ -47,15 +47,6 @@ def resource(request: Request, cluster: VisitedCluster, visitor: PageViewer, ide
     return _report(request, cluster, visitor, models.DescribeQuery.of(resource=identity), identity)
 
 
-@router.get("/clusters/{cluster}/audit")
-def audit(
-    request: Request, cluster: VisitedCluster, visitor: PageViewer, resource: Text = "", actor: Text = "",
-    tail: Count = 100,
-) -> Response:  # fmt: skip
-    query = models.AuditQuery.of(resource=resource, actor=actor, tail=tail, changes=True)
-    return _report(request, cluster, visitor, query, "Audit", resource=resource, actor=actor)
-
-
 @router.get("/clusters/{cluster}/events")
 def events(
     request: Request, cluster: VisitedCluster, visitor: PageViewer, resource: Text = "", tail: Count = 200

@@ -37,6 +37,7 @@ def own_site(tmp_path: Path, chromium: Chromium) -> Iterator[Site]:
 
 @pytest.fixture
 def shots(tmp_path: Path) -> Path:
+    """Where pictures go."""
     folder = Path(os.environ.get("BAI_SHOTS") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -63,6 +63,11 @@ def is_too_wide(page: Page) -> bool:
 
 @pytest.mark.parametrize("address", PAGES)
 def test_a_page_can_be_read_by_everybody(site: Site, shots: Path, address: str) -> None:
+    check_looks(site, shots, address)
+
+
+def check_looks(site: Site, shots: Path, address: str) -> None:
+    """A page of a site, in each view."""
     kept: dict[str, Any] = {} if address == "/login" else {"storage_state": site.logged_in}
     visit = site.visit(viewport=WIDE, reduced_motion="reduce", **kept)
     page, name = visit.page, re.sub(r"\W+", "-", address).strip("-")

@@ -14,9 +14,10 @@ from tests.reconciler.lab import session
 PAGES = (
     "", "/nodes", "/nodes/n1", "/queue", "/sessions", "/sessions?q=o&sort=phase", "/sessions/p/ours",
     "/sessions/p/waits", "/sessions/p/ours/logs", "/resources", "/resources/Project/p", "/plan", "/review",
-    "/reviews", "/compare", "/history", "/audit", "/events", "/usage", "/capacity", "/projects", "/projects/p",
+    "/reviews", "/compare", "/history", "/audit", "/events", "/usage", "/capacity",
+    "/projects", "/projects/p",
     "/users", "/users/ada", "/groups", "/groups/default", "/waves",
-    "/storage", "/images",
+    "/storage", "/images", "/notifications", "/audit?verb=create",
 )  # fmt: skip
 USER = "apiVersion: bai/v1\nkind: User\nmetadata: {name: ada}\nspec: {projects: [p]}\n"
 SAME = {"Sec-Fetch-Site": "same-origin"}

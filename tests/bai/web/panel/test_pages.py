@@ -60,9 +60,10 @@ PAGES = (
     "waves",
     "storage",
     "images",
+    "notifications",
 )
 
-OF_ALL = ("plan", "review", "reviews", "compare", "history", "waves")
+OF_ALL = ("plan", "review", "reviews", "compare", "history", "waves", "notifications")
 """Those that are for who sees all projects."""
 
 

@@ -3,6 +3,15 @@
 from __future__ import annotations
 
 from providers.storage.nodes import NodeStorage
+from reconciler.notify.news import News
+from reconciler.notify.state import (
+    Batch,
+    DeliveryResult,
+    NotifyState,
+    Outbox,
+    serialize_state,
+    state_key,
+)
 from schemas.images.facts import ImageFacts, ImagePlatform
 from tests.bai.web.lab import Lab
 from tests.bai.web.panel.rendering import SECRET, theirs, two_projects
@@ -61,6 +70,28 @@ kind: Volume
 metadata: {{{{name: {SECRET}-data, project: {SECRET}}}}}
 spec: {{{{}}}}
 """
+HOOK = f"https://hooks.{SECRET}.example/services/T0/hush-hush-token"
+"""An address that is a secret, as one that was sent to has it."""
+TOLD = f"""
+apiVersion: bai/v1
+kind: Notification
+metadata: {{name: ops}}
+spec:
+  to: {{slack: {{urlFrom: env/{SECRET.upper()}_HOOK}}}}
+  events: [session-failed, session-waiting, node-lost]
+  waiting: 10m
+---
+apiVersion: bai/v1
+kind: Notification
+metadata: {{name: people}}
+spec:
+  to: {{email: {{server: mail.here.example, from: bai@here.example, to: [ada@here.example],
+                usernameFrom: env/MAIL_USER, passwordFrom: env/MAIL_PASSWORD}}}}
+  events: [all]
+  projects: [{SECRET}]
+  over: false
+  throttle: {{every: 1h, burst: 1, digest: false}}
+"""
 ADA = "mounts: [{volume: data, path: /data}], image: tool"
 EVE = f"mounts: [{{volume: {SECRET}-data, path: /data}}], image: {SECRET}-tool"
 IMAGES = f"""
@@ -94,6 +125,18 @@ def remember_images(lab: Lab) -> None:
     lab.workspace.store.save_images([tagged, signed], lab.world.clock.now())
 
 
+def fill_outboxes(lab: Lab) -> None:
+    """`ops` has failed, with an address in what was said, and has news to tell."""
+    now = lab.world.clock.now()
+    news = tuple(
+        News(f"n{number}", "session-failed", "here", f"{SECRET} went to {HOOK}", now, f"Session/p/s{number}")
+        for number in range(7)
+    )
+    last = DeliveryResult(now - 60, good=False, said=f"refused by {HOOK}", title=f"{SECRET} failed")
+    box = Outbox(news[1:], 0, Batch(news[:1], tries=3, again=now + 90), (), last, sent=5, failed=3, lost=2)
+    lab.workspace.store.set_meta(state_key("here"), serialize_state(NotifyState(boxes={"ops": box})))
+
+
 def managed(lab: Lab) -> None:
     """After some passes: `p` borrows a core, and one of its sessions is held back by a quota."""
     lab.write("people", PEOPLE)
@@ -110,4 +153,6 @@ def managed(lab: Lab) -> None:
     lab.write("storage", STORAGE.format(root=root))
     lab.write("images", IMAGES)
     remember_images(lab)
+    lab.write("told", TOLD)
+    fill_outboxes(lab)
     two_projects(lab)
