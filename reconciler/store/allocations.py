@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select
@@ -14,7 +14,7 @@ from reconciler.store.database.tables import allocations, audit, meta, samples
 from reconciler.store.meta import write_meta
 from reconciler.store.reads import read_recorded
 from reconciler.store.rows import consumption_from_json, consumption_to_json
-from reconciler.values.records import Allocation, Consumption, Holdings, Lease
+from reconciler.values.records import Allocation, Consumption, Holdings, Lease, Recorded
 from reconciler.values.usage.consumption import add_consumptions
 
 MAX_ALLOCATIONS = 1_000_000
@@ -47,9 +47,15 @@ def read_totals(connection: Connection, cluster: str, kernels: Sequence[str]) ->
 
 
 def read_holdings(
-    connection: Connection, cluster: str, since: float, until: float, session: str = ""
+    connection: Connection,
+    cluster: str,
+    since: float,
+    until: float,
+    session: str = "",
+    recorded: Mapping[str, Recorded] | None = None,
 ) -> Holdings:
-    """What sessions (or one) held between two moments. What is over is in the order it was written in."""
+    """What sessions (or one) held between two moments. What is over is in the order it was written in.
+    `recorded`: what is recorded of them, where that was read already."""
     query = select(_TABLE).where(
         _TABLE.c.cluster == cluster, _TABLE.c.ended > since, _TABLE.c.started < until
     )
@@ -58,7 +64,7 @@ def read_holdings(
     found = connection.execute(query.order_by(_TABLE.c.seq)).mappings()
     return Holdings(
         tuple(_allocation_from_row(row) for row in found),
-        read_recorded(asking(connection), cluster, "Session", session),
+        read_recorded(asking(connection), cluster, "Session", session) if recorded is None else recorded,
         known_since(connection, cluster),
     )
 

@@ -42,6 +42,7 @@ from reconciler.values.records import (
     Holdings,
     JournalEntry,
     Lease,
+    Recorded,
     StoreChange,
 )
 
@@ -129,7 +130,13 @@ class Store(StoreReader):
     def holdings(self, cluster: str, since: float, until: float, session: str = "") -> Holdings:
         """What sessions (or one) held between two moments, in one look."""
         with read_transaction(self._engine, self.address) as connection:
-            return read_holdings(connection, cluster, since, until, session)
+            recorded = None if session else self._recorded_sessions(asking(connection), cluster)
+            return read_holdings(connection, cluster, since, until, session, recorded)
+
+    def _recorded_sessions(self, ask: Ask, cluster: str) -> dict[str, Recorded]:
+        """Of all: what was read before is not read again."""
+        found = self._records[cluster].read(ask, cluster, on_server=self.address.on_server)
+        return {name: record for name, record in found.items() if name.startswith("Session/")}
 
     def clamp_future_times(self, lease: Lease, now: float) -> int:
         """Set times after `now` to now; gives how many rows had one. Raises LeaseLost."""
