@@ -13,6 +13,7 @@ from bai.web.auth.roles import Access
 from bai.web.cluster_loops import ClusterLoops
 from bai.web.metrics import Metrics, RequestMetrics
 from bai.web.openapi import openapi_document
+from bai.web.panel.numbers import routes as numbers_pages
 from bai.web.panel.pages import Panel
 from bai.web.panel.routes import (
     cluster_pages,
@@ -47,7 +48,16 @@ signed. Viewers of some projects get what is theirs; what is about all projects 
 what is another project's 404."""
 
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
-_PAGES = (login_pages, files, live_news, cluster_pages, session_pages, plan_pages, report_pages)
+_PAGES = (
+    login_pages,
+    files,
+    live_news,
+    cluster_pages,
+    session_pages,
+    plan_pages,
+    report_pages,
+    numbers_pages,
+)
 
 
 def create_app(

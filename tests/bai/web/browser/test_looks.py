@@ -26,7 +26,8 @@ PAGES = (
         for each in (
             "nodes", "nodes/n1", "queue", "sessions", "sessions?q=none", "sessions/p/own",
             "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "history", "events",
-            "audit", "usage", "capacity", "resources", "resources/Session/p/own", "nodes/none",
+            "audit", "usage", "capacity", "numbers?range=6h", "numbers/showback", "resources",
+            "resources/Session/p/own", "nodes/none",
         )
     ),
 )  # fmt: skip

@@ -15,6 +15,7 @@ PAGES = (
     "", "/nodes", "/nodes/n1", "/queue", "/sessions", "/sessions?q=o&sort=phase", "/sessions/p/ours",
     "/sessions/p/waits", "/sessions/p/ours/logs", "/resources", "/resources/Project/p", "/plan", "/review",
     "/history", "/audit", "/events", "/usage", "/capacity",
+    "/numbers", "/numbers/showback",
 )  # fmt: skip
 SAME = {"Sec-Fetch-Site": "same-origin"}
 

@@ -64,6 +64,8 @@ PAGES = (
     "events",
     "usage",
     "capacity",
+    "numbers",
+    "numbers/showback",
 )
 
 
