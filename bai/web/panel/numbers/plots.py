@@ -146,7 +146,8 @@ _KINDS = (
         "used", "Used of what is allocated",
         "Of the sessions whose use is measured; GPUs that are shared are not in it.", "%", _used,
     ),
-    _Kind("queue", "Waiting", "Sessions that wait, by resource group.", "", lambda point: point.queues),
+    _Kind("running", "Running", "Sessions that run, by resource group.", "", lambda point: point.running),
+    _Kind("queue", "Waiting", "Sessions that wait, by resource group.", "", lambda point: point.waiting),
     _Kind(
         "waits", "Longest wait by reason", "How long who waits longest has waited, for each reason.", "s",
         _beginning("queue_oldest_seconds"),

@@ -14,10 +14,12 @@ HELD = 600.0
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """`figures`: of the cluster and of all groups together, by key. `queues`: who waits, by group."""
+    """`figures`: of the cluster and of all groups together, by key. `running` and `waiting`: sessions by
+    group."""
 
     figures: Mapping[str, float]
-    queues: Mapping[str, float]
+    running: Mapping[str, float]
+    waiting: Mapping[str, float]
 
 
 @dataclass(slots=True)
@@ -33,8 +35,11 @@ class _Gathered:
         for row in self.rows.values():
             for key in row.sums:
                 figures[key] = _together(key, figures.get(key), row.mean(key))
-        queues = {group: row.mean("queue_length") for group, row in self.rows.items() if group}
-        return Point(figures, queues)
+        running, waiting = (
+            {group: row.mean(key) for group, row in self.rows.items() if group}
+            for key in ("sessions_running", "queue_length")
+        )
+        return Point(figures, running, waiting)
 
 
 def points_of(rows: Iterable[FigureRow], scale: Scale, now: float) -> list[Point | None]:

@@ -56,9 +56,9 @@ def test_plots_are_drawn_and_follow_what_is_chosen(measured: Site) -> None:
     visit = measured.visit("viewer")
     page = visit.page
     visit.in_cluster("numbers?range=6h")
-    for key in ("utilisation", "queue", "waits", "reasons", "fits", "sessions", "numa", "spread"):
+    for key in ("utilisation", "running", "queue", "waits", "reasons", "fits", "sessions", "numa", "spread"):
         expect(page.locator(plot(page, key))).to_be_visible()
-    assert drawn(page) == 8
+    assert drawn(page) == 9
     expect(page.locator("details.plot-table[open]")).to_have_count(0)
     expect(page.locator("[data-plot=utilisation]")).to_have_attribute(
         "aria-label", "Allocated: GPUs 75 %, cores 25 %, memory 2.3 %"
@@ -71,7 +71,7 @@ def test_plots_are_drawn_and_follow_what_is_chosen(measured: Site) -> None:
         page.get_by_role("link", name="7 days").click()
     expect(page.locator(plot(page, "utilisation"))).to_be_visible()
     expect(page.get_by_role("navigation", name="Time").locator("[aria-current]")).to_have_text("7 days")
-    assert drawn(page) == 8
+    assert drawn(page) == 9
     assert not visit.problems
     page.context.close()
 
@@ -98,10 +98,14 @@ def test_news_of_the_cluster_leaves_plots_where_they_are(measured: Site) -> None
     expect(page.locator(plot(page, "utilisation"))).to_be_visible()
     visit.waits_for_news()
     page.evaluate("document.querySelector('.plot canvas').dataset.same = 'yes'")
-    with page.expect_response(lambda answer: "/numbers?range=6h" in answer.url):
-        page.evaluate("htmx.trigger('#live', 'news')")
+    page.evaluate("""
+        () => new Promise((done) => {
+          document.addEventListener("htmx:afterSwap", done, { once: true });
+          htmx.trigger("#live", "news");
+        }).then(() => true)
+    """)
     expect(page.locator(".plot canvas[data-same=yes]")).to_have_count(1)
-    assert drawn(page) == 8 and not visit.problems
+    assert drawn(page) == 9 and not visit.problems
     page.context.close()
 
 
@@ -150,7 +154,7 @@ def test_what_a_session_uses_is_drawn_as_it_goes_on(measured: Site) -> None:
     asked = page.locator("[data-look=busy] .uplot")
     expect(asked).to_be_visible()
     measured.lab.world.clock.sleep(10)
-    expect(page.locator("[data-look=cpu] .uplot")).to_be_visible(timeout=60_000)
+    expect(page.locator("[data-look=cpu] .uplot")).to_be_visible()
     expect(row).to_contain_text("1.5 of 2")
     assert not visit.problems
     page.context.close()
