@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 from fastapi.testclient import TestClient
@@ -19,6 +20,7 @@ from bai.web.app import create_app
 from bai.web.auth.roles import AnonymousAuthenticator, Role, StaticAccess
 from bai.web.cluster_loops import ClusterLoops
 from benchmarks.loop import Bench
+from reconciler.controller.figure_recorder import FigureRecorder
 
 PAGES = (
     "", "nodes", "nodes/dgx-0007", "queue", "sessions", "sessions?q=s99&sort=gpus", "sessions/p/s1", "plan",
@@ -26,6 +28,7 @@ PAGES = (
     "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
     "nodes?group=all&page=7", "projects", "projects/p", "users", "groups", "groups/all", "waves", "storage",
     "images", "notifications", "audit?actor=loop&verb=create",
+    "numbers", "numbers?range=30d", "numbers/data", "numbers/showback", "numbers/showback.csv",
 )  # fmt: skip
 ASKS = {"HX-Request": "true", "Accept-Encoding": "gzip"}
 
@@ -38,12 +41,22 @@ def milliseconds(client: TestClient, address: str, headers: dict[str, str]) -> t
     return taken, answer.num_bytes_downloaded, answer.headers.get("etag", "")
 
 
+def fill_figures(bench: Bench) -> None:
+    """As a loop has them that has made a pass every minute for three days, and for thirty before."""
+    store, now = bench.loop.workspace.store, bench.loop.workspace.clock.now() // 60 * 60
+    rows = store.figures("here", 60, 0.0, now + 120)
+    for minute in (*range(30 * 1440, 3 * 1440, -60), *range(3 * 1440, 0, -1)):
+        store.save_figures("here", [replace(row, at=now - 60 * minute) for row in rows])
+
+
 def main(nodes: int = 1250, sessions: int = 10_000) -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench, loops = Bench(Path(folder), nodes, sessions), ClusterLoops()
         loops.add(bench.loop)
+        bench.loop.add_listener(FigureRecorder(bench.loop).record)
         for _ in range(3):
             bench.once()
+        fill_figures(bench)
         app = create_app(loops, StaticAccess([AnonymousAuthenticator(Role.viewer)]))
         with TestClient(app) as client:
             print(f"{nodes} nodes, {sessions} sessions   first ms  kept ms   304 ms     bytes")

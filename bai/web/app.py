@@ -19,6 +19,7 @@ from bai.web.panel.files import uploads
 from bai.web.panel.files.transfers import Transfers
 from bai.web.panel.login import routes as login
 from bai.web.panel.login.code_flow import CodeFlow
+from bai.web.panel.numbers import routes as numbers_pages
 from bai.web.panel.options import DEFAULT_OPTIONS, PanelOptions
 from bai.web.panel.pages import Panel
 from bai.web.panel.plans import order_routes, plan_routes
@@ -58,7 +59,7 @@ what is another project's 404."""
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
 _PAGES = (
     login, static_files, live_news, cluster_pages, session_pages, file_pages, uploads, plan_routes,
-    order_routes, report_pages, administration, proposals,
+    order_routes, report_pages, administration, proposals, numbers_pages,
 )  # fmt: skip
 
 

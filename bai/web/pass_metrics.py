@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator
 
 from prometheus_client.core import GaugeMetricFamily, Metric
@@ -27,14 +26,14 @@ class PassCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         found: dict[str, GaugeMetricFamily] = {}
         for cluster in self._loops.clusters.values():
-            for name, help_, labels, value in _cluster_samples(cluster, time.time()):
+            for name, help_, labels, value in _cluster_samples(cluster):
                 family = found.setdefault(name, GaugeMetricFamily(name, help_, labels=list(labels)))
                 family.add_metric(list(labels.values()), value)
         yield from found.values()
 
 
-def _cluster_samples(cluster: ServedCluster, now: float) -> Iterator[_Sample]:
-    name = {"cluster": cluster.name}
+def _cluster_samples(cluster: ServedCluster) -> Iterator[_Sample]:
+    name, now = {"cluster": cluster.name}, cluster.loop.workspace.clock.now()
     yield "bai_loop_leads", "Whether this replica acts for the cluster.", name, float(cluster.loop.leads())
     yield "bai_loop_silent_seconds", "How long a loop at work showed no life.", name, cluster.pulse.silent
     if not cluster.loop.leads():

@@ -58,7 +58,7 @@ class RevisionTracker:
     @property
     def is_judged(self) -> bool:
         """Whether commits must be signed, or their paths somebody's."""
-        return self._gate is not None
+        return self.gate is not None
 
     @property
     def last_good_commit(self) -> str:

@@ -63,6 +63,7 @@ def test_a_loop_writes_what_a_pass_saw(looped: Looped) -> None:
     assert (whole.group, whole.count) == ("", 1) and group.group == "default"
     assert whole.at == group.at == (BEGIN + 330) // 60 * 60
     assert whole.sums["sessions/RUNNING"] == 2 and whole.sums["sessions/PENDING"] == 1
+    assert group.sums["sessions_running"] == 2
     assert (whole.sums["sessions_by_numa_nodes/1"], whole.sums["sessions_by_nodes/1"]) == (1, 2)
     assert (group.sums["capacity/cuda.device"], group.sums["allocated/cuda.device"]) == (4, 3)
     assert (group.sums["capacity/cpu"], group.sums["allocated/cpu"]) == (16_000, 2_000)

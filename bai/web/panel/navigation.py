@@ -53,6 +53,7 @@ _GROUPS = (
         _Entry("audit", "Audit", "a"),
     )),
     ("Numbers", (
+        _Entry("numbers", "Over time", "o"),
         _Entry("usage", "Usage", "u"),
         _Entry("capacity", "Capacity", "f"),
     )),

@@ -19,7 +19,7 @@ from markupsafe import Markup
 
 from bai.render.humanize import clean
 from bai.web.cluster_loops import ClusterLoops
-from bai.web.etag_cache import VersionedCache, matches_tag
+from bai.web.etag_cache import EtagCache, VersionedCache, matches_tag
 from bai.web.panel.access.cookies import CookieSealer
 from bai.web.panel.assets import Assets
 from bai.web.panel.blocks import block_kinds
@@ -104,6 +104,8 @@ class Panel:
     def __init__(self, loops: ClusterLoops, secret: str = "") -> None:
         self.sealer, self.assets = CookieSealer(secret), Assets()
         self.news = {name: ClusterNews(cluster) for name, cluster in loops.clusters.items()}
+        self.figures = {name: EtagCache() for name in loops.clusters}
+        """What plots of a cluster are drawn from."""
         self._environment = _environment(self.assets)
         self._kept: dict[str, VersionedCache[KeptPage]] = {
             name: VersionedCache(lambda page: 2 * len(page.news)) for name in loops.clusters

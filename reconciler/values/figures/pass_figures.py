@@ -33,6 +33,7 @@ KINDS: Mapping[str, FigureKind] = {
     "bai_sessions": FigureKind("Sessions by phase.", ("phase",)),
     "bai_drifts": FigureKind("Things found to be other than recorded."),
     "bai_nodes_unreached": FigureKind("Nodes that do not answer."),
+    "bai_sessions_running": FigureKind("Sessions that hold a place in a group.", ("group",)),
     "bai_queue_length": FigureKind("Sessions that wait in the queue.", ("group",)),
     "bai_queue_reasons": FigureKind("Reasons for which sessions wait.", ("group", "reason")),
     "bai_queue_oldest_seconds": FigureKind(
@@ -103,7 +104,8 @@ def _group_figures(plan: Plan) -> Iterator[Figure]:
 
 
 def _locality_figures(plan: Plan, existing: Mapping[str, Existing]) -> Iterator[Figure]:
-    """Over how many NUMA nodes the containers of sessions are spread, and sessions over nodes."""
+    """How many sessions are in which group, over how many NUMA nodes their containers are spread, and they
+    over nodes."""
     placed = {
         key: each.recorded.placement
         for key, each in existing.items()
@@ -114,6 +116,9 @@ def _locality_figures(plan: Plan, existing: Mapping[str, Existing]) -> Iterator[
         if after is not None and after.placement is not None and after.kernels:
             placed[action.id] = after.placement
     found = [placement for placement in placed.values() if placement is not None]
+    groups = Count(placement.group for placement in found)
+    for group in sorted({*groups, *(use.group for use in plan.groups)}):
+        yield Figure("bai_sessions_running", (group,), float(groups[group]))
     for nodes, count in sorted(Count(map(_numa_nodes, found)).items()):
         yield Figure("bai_sessions_by_numa_nodes", (str(nodes),), float(count))
     for nodes, count in sorted(Count(map(_nodes, found)).items()):

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.controller.figure_recorder import FigureRecorder
 from tests.bai.web.browser.site import Site, SpokenLogs
 from tests.bai.web.lab import Lab, serving
 from tests.bai.web.panel.rendering import LABELLED_NODE, two_projects
@@ -14,6 +15,7 @@ from tests.lab.browser import Chromium
 
 def _served(folder: Path, chromium: Chromium) -> Iterator[Site]:
     lab = Lab(folder, node=LABELLED_NODE)
+    lab.loop.add_listener(FigureRecorder(lab.loop).record)
     logs = SpokenLogs(lab.world)
     lab.workspace.provider = logs
     two_projects(lab)

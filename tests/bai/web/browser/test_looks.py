@@ -30,6 +30,7 @@ PAGES = (
             "change?action=node&target=Node/n1&value=drained", "change?action=edit&target=Node/n1",
             "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "reviews",
             "compare", "history", "events", "audit", "usage", "capacity", "resources",
+            "audit", "usage", "capacity", "numbers?range=6h", "numbers/showback", "resources",
             "resources/Session/p/own", "nodes/none",
         )
     ),

@@ -18,6 +18,7 @@ PAGES = (
     "/projects", "/projects/p",
     "/users", "/users/ada", "/groups", "/groups/default", "/waves",
     "/storage", "/images", "/notifications", "/audit?verb=create",
+    "/numbers", "/numbers/showback",
 )  # fmt: skip
 USER = "apiVersion: bai/v1\nkind: User\nmetadata: {name: ada}\nspec: {projects: [p]}\n"
 SAME = {"Sec-Fetch-Site": "same-origin"}

@@ -61,6 +61,8 @@ PAGES = (
     "storage",
     "images",
     "notifications",
+    "numbers",
+    "numbers/showback",
 )
 
 OF_ALL = ("plan", "review", "reviews", "compare", "history", "waves", "notifications")
