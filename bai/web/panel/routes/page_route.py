@@ -34,6 +34,7 @@ _TITLES = {
     400: "This cannot be read",
     403: "This is not for you",
     404: "There is no such page",
+    409: "Not as it is now",
     422: "This cannot be read",
     503: "Not yet",
 }
