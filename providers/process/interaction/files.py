@@ -9,7 +9,8 @@ import json
 import os
 import posixpath
 import subprocess
-from collections.abc import Iterator, Mapping
+import threading
+from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from providers.machines.folder_listing import FolderListing, parse_listing
@@ -23,14 +24,19 @@ LARGEST = 64 * 2**20
 """Bytes of an answer: whoever gives it may have been taken over by the kernel."""
 PATIENCE = 10.0
 """Seconds in which what was told that no more comes takes back what it has."""
+STALL = 60.0
+"""Seconds without a byte in either direction after which it is ended: the session's processes can stop it."""
 
 
 def list_files(target: ExecTarget, path: str, most: int, *, sandboxed: bool) -> FolderListing:
     """Raises FilesRefused, NotRunning, ProviderError."""
     where = _place(target, path, sandboxed)
-    with _serving(target, path, {"do": "list", "path": where, "most": most}) as process:
+    answer = b""
+    with _serving(target, path, {"do": "list", "path": where, "most": most}) as (process, watch):
         assert process.stdout is not None
-        answer = process.stdout.read(LARGEST)
+        while len(answer) < LARGEST and (piece := process.stdout.read1(copy.CHUNK)):  # type: ignore[attr-defined]
+            watch.progress()
+            answer += piece
     try:
         return parse_listing(json.loads(answer))
     except (ValueError, RecursionError) as error:
@@ -43,31 +49,65 @@ def write_file(target: ExecTarget, path: str, size: int, data: Iterator[bytes], 
     if name in ("", ".", ".."):
         raise _refusal(target, path, "that is no name of a file")
     order = {"do": "write", "path": folder, "name": os.fsencode(name).hex(), "size": size}
-    with _serving(target, path, order) as process:
+    with _serving(target, path, order) as (process, watch):
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             for piece in data:
                 process.stdin.write(piece)
+                watch.progress()
 
 
 @contextlib.contextmanager
-def _serving(target: ExecTarget, path: str, order: Mapping[str, Any]) -> Iterator[subprocess.Popen[bytes]]:
+def _serving(
+    target: ExecTarget, path: str, order: Mapping[str, Any]
+) -> Iterator[tuple[subprocess.Popen[bytes], _StallWatch]]:
     """What serves it, which is told at the end that no more comes. Raises FilesRefused where it complains."""
     process = execute.begin_files(target, order)
     errors = copy.ErrorReader(process)
     try:
-        try:
-            yield process
-        finally:
-            assert process.stdin is not None
-            with contextlib.suppress(BrokenPipeError):
-                process.stdin.close()
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(PATIENCE)
-        if process.wait() != 0:
-            raise _refusal(target, path, errors.first_complaint().removeprefix("bai: "))
+        with _StallWatch(process.kill) as watch:
+            try:
+                yield process, watch
+            finally:
+                assert process.stdin is not None
+                with contextlib.suppress(BrokenPipeError):
+                    process.stdin.close()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    process.wait(PATIENCE)
+            if process.wait() != 0:
+                why = errors.first_complaint().removeprefix("bai: ")
+                raise _refusal(target, path, "what looks there was stopped" if watch.stalled else why)
     finally:
         copy.end_process(process)
+
+
+class _StallWatch:
+    """Ends, while it is entered, what makes no progress."""
+
+    def __init__(self, end: Callable[[], object]) -> None:
+        self._end = end
+        self._count = 0
+        self._over = threading.Event()
+        self.stalled = False
+
+    def progress(self) -> None:
+        self._count += 1
+
+    def __enter__(self) -> _StallWatch:
+        threading.Thread(target=self._watch, name="stall-watch", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _watch(self) -> None:
+        seen = self._count
+        while not self._over.wait(STALL):
+            if self._count == seen:
+                self.stalled = True
+                self._end()
+                return
+            seen = self._count
 
 
 def _place(target: ExecTarget, path: str, sandboxed: bool) -> str:

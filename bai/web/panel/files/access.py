@@ -14,12 +14,13 @@ from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import error_words
 from bai.web.panel.access.visitor import PageViewer, VisitedCluster, Visitor
 from bai.web.panel.files.addresses import FileQuery, shown
-from bai.web.panel.files.sources import FileSource, session_files
+from bai.web.panel.files.sources import FileSource, session_files, volume_files
 from bai.web.panel.files.transfers import BrokenOff, TooManyTransfers, Transfers
 from providers.machines.one_file_archive import NoFile
 from reconciler.values.records import Audit
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.kernel import CopyRefused, FilesRefused, KernelNotFound, NotRunning
+from schemas.problems.errors.node import VolumeRefused
 from schemas.problems.errors.provider import NotAble
 
 Verb = Literal["download", "upload"]
@@ -79,7 +80,7 @@ def refusal(error: Exception, *, status: int = 404) -> HTTPException:
     words = shown(error_words(error) if isinstance(error, BaiError) else str(error))
     if isinstance(error, TooManyTransfers):
         return HTTPException(503, "too many files are on their way already", headers={"Retry-After": "10"})
-    if isinstance(error, (FilesRefused, CopyRefused, NoFile, BrokenOff)):
+    if isinstance(error, (FilesRefused, CopyRefused, VolumeRefused, NoFile, BrokenOff)):
         return HTTPException(status, words)
     if isinstance(error, (NotRunning, NotAble)):
         return HTTPException(409, words)
@@ -98,4 +99,15 @@ async def asked_session(
     return FileAccess(cluster, visitor, source, asked, transfers)
 
 
+async def asked_volume(
+    request: Request, cluster: VisitedCluster, visitor: PageViewer, name: str
+) -> FileAccess:
+    """The same, and 409 where no node looks after it. Some volumes are no project's."""
+    asked, transfers = FileQuery.of(request), request.app.state.transfers
+    project = request.path_params.get("project", "")
+    source = await run_in_threadpool(volume_files, cluster, visitor, project, name)
+    return FileAccess(cluster, visitor, source, asked, transfers)
+
+
 SessionAccess = Annotated[FileAccess, Depends(asked_session)]
+VolumeAccess = Annotated[FileAccess, Depends(asked_volume)]

@@ -31,10 +31,12 @@ class FileRow:
 @dataclass(frozen=True, slots=True)
 class FolderPage:
     """`crumbs`: the folders above, each with its address, and this one; `count`: of how many these are the
-    first; `root`: the address of all files, where the page is elsewhere."""
+    first; `root`: the address of all files, where the page is elsewhere; `back` and `parts`: of the addresses
+    of what they belong to, and of the files."""
 
     title: str
     back: tuple[str, ...]
+    parts: tuple[str, ...]
     kernels: tuple[str, ...]
     kernel: str
     path: str
@@ -52,7 +54,8 @@ def folder_page(source: FileSource, asked: FileQuery, found: FolderListing, larg
     address, path = source.address, asked.path
     return FolderPage(
         title=shown(source.title),
-        back=address.parts,
+        back=source.page,
+        parts=address.parts,
         kernels=source.kernels,
         kernel=asked.kernel,
         path=shown(path),

@@ -12,7 +12,7 @@ from fastapi.responses import StreamingResponse
 from starlette.concurrency import run_in_threadpool
 from starlette.types import Receive, Scope, Send
 
-from bai.web.panel.files.access import REFUSALS, FileAccess, SessionAccess, refusal
+from bai.web.panel.files.access import REFUSALS, FileAccess, SessionAccess, VolumeAccess, refusal
 from bai.web.panel.files.addresses import attachment, shown
 from bai.web.panel.files.folder_page import MOST_ROWS, folder_page
 from bai.web.panel.files.transfers import Download, Pieces
@@ -21,6 +21,9 @@ from bai.web.panel.routes.page_route import cluster_frame, page_router
 
 router = page_router()
 SESSION = "/clusters/{cluster}/sessions/{project}/{name}/files"
+VOLUME = "/clusters/{cluster}/volumes/{project}/{name}/files"
+SHARED_VOLUME = "/clusters/{cluster}/volumes/{name}/files"
+"""Of a volume that is no project's."""
 _HEADERS = {
     "X-Content-Type-Options": "nosniff",
     "Content-Security-Policy": "default-src 'none'; sandbox; frame-ancestors 'none'",
@@ -39,6 +42,24 @@ async def session_file(access: SessionAccess) -> Response:
 
 @router.get(f"{SESSION}/archive")
 async def session_archive(access: SessionAccess) -> Response:
+    return await _archive(access)
+
+
+@router.get(VOLUME)
+@router.get(SHARED_VOLUME)
+async def volume_folder(request: Request, access: VolumeAccess) -> Response:
+    return await _folder(request, access)
+
+
+@router.get(f"{VOLUME}/content")
+@router.get(f"{SHARED_VOLUME}/content")
+async def volume_file(access: VolumeAccess) -> Response:
+    return await _content(access)
+
+
+@router.get(f"{VOLUME}/archive")
+@router.get(f"{SHARED_VOLUME}/archive")
+async def volume_archive(access: VolumeAccess) -> Response:
     return await _archive(access)
 
 

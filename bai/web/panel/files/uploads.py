@@ -15,8 +15,8 @@ from bai.web.dependencies import error_words
 from bai.web.panel.access.forms import require_form_token
 from bai.web.panel.access.same_origin import require_same_origin
 from bai.web.panel.access.visitor import LoginNeeded, PageViewer
-from bai.web.panel.files.access import REFUSALS, FileAccess, SessionAccess, refusal
-from bai.web.panel.files.routes import SESSION
+from bai.web.panel.files.access import REFUSALS, FileAccess, SessionAccess, VolumeAccess, refusal
+from bai.web.panel.files.routes import SESSION, SHARED_VOLUME, VOLUME
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.command import CommandError
 from schemas.values.naturals import parse_natural
@@ -55,6 +55,12 @@ router = APIRouter(route_class=UploadRoute, include_in_schema=False, dependencie
 
 @router.post(SESSION)
 async def send_to_session(request: Request, access: SessionAccess) -> Response:
+    return await _take(request, access)
+
+
+@router.post(VOLUME)
+@router.post(SHARED_VOLUME)
+async def send_to_volume(request: Request, access: VolumeAccess) -> Response:
     return await _take(request, access)
 
 

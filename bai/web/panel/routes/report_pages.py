@@ -7,10 +7,13 @@ from typing import Annotated, Literal
 from fastapi import Query, Request, Response
 
 from bai.queries import models
+from bai.web.auth.roles import Role
 from bai.web.panel.access.visitor import PageViewer, VisitedCluster, Visitor
+from bai.web.panel.links import path
 from bai.web.panel.routes.page_route import Text, Values, asked, cluster_page, page_router
 from bai.web.panel.views.resource_kinds import resource_kinds
 from bai.web.pass_view import PassView
+from schemas.values.resource_ref import ref_of
 
 router = page_router()
 Count = Annotated[int, Query(ge=1, le=1000)]
@@ -29,7 +32,8 @@ def _report(
     def make(view: PassView) -> Values:
         return {"title": title, "asked": more, "command": query.command, "found": asked(view, query)}
 
-    return cluster_page(request, cluster, visitor, "report.html", make, key=(title, query))
+    key = title, query, *more.items()
+    return cluster_page(request, cluster, visitor, "report.html", make, key=key)
 
 
 @router.get("/clusters/{cluster}/resources")
@@ -44,7 +48,11 @@ def resources(request: Request, cluster: VisitedCluster, visitor: PageViewer, ki
 
 @router.get("/clusters/{cluster}/resources/{identity:path}")
 def resource(request: Request, cluster: VisitedCluster, visitor: PageViewer, identity: str) -> Response:
-    return _report(request, cluster, visitor, models.DescribeQuery.of(resource=identity), identity)
+    query, ref = models.DescribeQuery.of(resource=identity), ref_of(identity)
+    files = ""
+    if ref.kind == "Volume" and visitor.principal.may(Role.operator, ref.project):
+        files = path("clusters", cluster.name, "volumes", *filter(None, (ref.project, ref.name)), "files")
+    return _report(request, cluster, visitor, query, identity, files=files)
 
 
 @router.get("/clusters/{cluster}/events")
