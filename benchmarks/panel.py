@@ -3,11 +3,12 @@
     python -m benchmarks.panel [NODES SESSIONS]
 
 Milliseconds of a page that nobody has asked for since the last pass, of one that is kept, and of one that the
-browser has already; bytes as they travel.
+browser has already; bytes as they travel. Then of a draft that is planned.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 import time
@@ -23,7 +24,14 @@ from benchmarks.loop import Bench
 PAGES = (
     "", "nodes", "nodes/dgx-0007", "queue", "sessions", "sessions?q=s99&sort=gpus", "sessions/p/s1", "plan",
     "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
+    "new", "new?copy=Session/p/s1",
 )  # fmt: skip
+DRAFT = """\
+apiVersion: bai/v1
+kind: Session
+metadata: {{name: {name}, project: p}}
+spec: {{command: [sleep, inf], resources: {{cpu: 1, memory: 1GiB}}}}
+"""
 ASKS = {"HX-Request": "true", "Accept-Encoding": "gzip"}
 
 
@@ -33,6 +41,20 @@ def milliseconds(client: TestClient, address: str, headers: dict[str, str]) -> t
     taken = 1000 * (time.perf_counter() - began)
     assert answer.status_code in (200, 304), (address, answer.status_code, answer.text[:300])
     return taken, answer.num_bytes_downloaded, answer.headers.get("etag", "")
+
+
+def preview(client: TestClient, name: str) -> float:
+    """Milliseconds until somebody who types sees what it would get."""
+    token = re.search(r'name="token" value="(\w+)"', client.get("/clusters/here").text)
+    text = DRAFT.format(name=name)
+    began = time.perf_counter()
+    answer = client.post(
+        "/clusters/here/new/preview",
+        data={"token": token[1] if token else "", "text": text, "shown": text},
+        headers={"Sec-Fetch-Site": "same-origin"},
+    )
+    assert "It would" in answer.text, answer.text[:300]
+    return 1000 * (time.perf_counter() - began)
 
 
 def main(nodes: int = 1250, sessions: int = 10_000) -> None:
@@ -50,6 +72,8 @@ def main(nodes: int = 1250, sessions: int = 10_000) -> None:
                 kept = min(milliseconds(client, address, ASKS)[0] for _ in range(5))
                 same = min(milliseconds(client, address, {**ASKS, "If-None-Match": tag})[0] for _ in range(5))
                 print(f"{page or 'cluster':28} {first:9.0f} {kept:8.1f} {same:8.1f} {size:9,}")
+            for name in ("one", "two", "three"):
+                print(f"{'planned while typing':28} {preview(client, name):9.0f}")
         bench.loop.workspace.close()
 
 
