@@ -111,6 +111,9 @@ class Documents:
     def _place(self, identity: str) -> tuple[str, int]:
         """The file, and the number of the document there."""
         place = self.repository.locations.get(identity)
+        if place is None and identity in self.repository.machines:
+            hint = "give it a document of its own, and name it in the pool's `exclude`"
+            raise CommandError(why=f"{identity} is a machine of a NodePool, without a document", hint=hint)
         if place is None or place.file not in self.files:
             raise CommandError(
                 why=f"{identity} is not in the documents", hint="it may just have been removed"

@@ -32,7 +32,7 @@ from schemas.problems.errors.forge import ForgeError
 if TYPE_CHECKING:
     from reconciler.gitops.revision_tracker import RevisionTracker
     from reconciler.gitops.submit import FileChange
-    from reconciler.plan.study import Study
+    from reconciler.plan.preview import PlanPreview
     from reconciler.sources.source import Source
     from reconciler.values.state import Actual, Desired
     from schemas.files.sources import SourceFile
@@ -110,14 +110,14 @@ class ClusterDesk:
                 repository, self._cluster.name, repo=workspace.repo_id, commit="", cache=self._desired
             )
 
-    def study(self, head: Desired, actual: Actual) -> Study:
+    def preview(self, head: Desired, actual: Actual) -> PlanPreview:
         """The plan of these documents, on what the last pass saw."""
-        from reconciler.plan.pipeline import make_study
         from reconciler.plan.plan_request import PlanRequest
+        from reconciler.plan.preview import make_preview
         from reconciler.workspace.placement_policies import planner_for
 
         now = self._cluster.loop.workspace.clock.now()
-        return make_study(PlanRequest(head, actual, now, place=planner_for(head)))
+        return make_preview(PlanRequest(head, actual, now, place=planner_for(head)))
 
     # Into git
 

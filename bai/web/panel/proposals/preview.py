@@ -19,7 +19,8 @@ from schemas.problems.errors.repository import InvalidRepository
 if TYPE_CHECKING:
     from bai.web.pass_view import PassView
     from planner.model.types import NodeInfo, Placement
-    from reconciler.plan.study import Study
+    from reconciler.plan.preview import PlanPreview
+    from reconciler.values.plan import Plan
 
 MOST_PICTURES = 4
 MOST_ROWS = 16
@@ -78,11 +79,11 @@ def problem_rows(view: PassView, error: BaiError) -> Iterator[ProblemRow]:
         yield ProblemRow(place, view.redact(clean(words)), view.redact(clean(each.hint)))
 
 
-def session_preview(view: PassView, before: Study, after: Study, identity: str) -> Preview:
+def session_preview(view: PassView, before: Plan, after: PlanPreview, identity: str) -> Preview:
     """`before`: the plan without the change."""
     placement = after.placed.placements.get(identity)
     wait = after.placed.waits.get(identity)
-    refused = [clean(violation_text(one)) for one in after.plan.violations if identity in one.resources]
+    refused = [clean(violation_text(one)) for one in after.violations if identity in one.resources]
     common = Preview(
         "Nothing would be done",
         wait=wait_row(view, wait) if wait is not None and placement is None else None,
@@ -106,9 +107,10 @@ def session_preview(view: PassView, before: Study, after: Study, identity: str) 
     )
 
 
-def _pushed_out(view: PassView, before: Study, after: Study) -> Iterator[tuple[str, str]]:
+def _pushed_out(view: PassView, before: Plan, after: PlanPreview) -> Iterator[tuple[str, str]]:
     """Who makes room only with the change, and why they may be pushed out."""
-    for identity in sorted(after.placed.evictions.keys() - before.placed.evictions.keys()):
+    known = {wait.session for wait in before.waits if any(each.code == "preempted" for each in wait.reasons)}
+    for identity in sorted(after.placed.evictions.keys() - known):
         yield view.redact(identity), view.redact(clean(after.placed.evictions[identity].why))
 
 
@@ -120,7 +122,7 @@ def _given_rows(placement: Placement, infos: Mapping[str, NodeInfo]) -> Iterator
         )
 
 
-def _pictures(view: PassView, after: Study, nodes: list[str], identity: str) -> Iterator[DrawnNode]:
+def _pictures(view: PassView, after: PlanPreview, nodes: list[str], identity: str) -> Iterator[DrawnNode]:
     """The nodes with all who are there once the plan is carried out."""
     held = [
         HeldPlacement(one.placement, new=one.request.id == identity)
@@ -132,11 +134,11 @@ def _pictures(view: PassView, after: Study, nodes: list[str], identity: str) -> 
             yield draw_node(view.cluster, after.context.nodes[node], held, view.sees, identity)
 
 
-def _quota_rows(view: PassView, before: Study, after: Study, identity: str) -> Iterator[SlotUsageRow]:
+def _quota_rows(view: PassView, before: Plan, after: PlanPreview, identity: str) -> Iterator[SlotUsageRow]:
     """Those that it takes of; of who sees some projects only, their own ones."""
-    known = {(use.quota, use.subject): use.after for use in before.plan.quotas}
+    known = {(use.quota, use.subject): use.after for use in before.quotas}
     project = identity.split("/")[1]
-    for use in after.plan.quotas:
+    for use in after.placed.outcome.quotas:
         if view.whole or use.subject == f"project {project}":
             used = known.get((use.quota, use.subject), use.before)
             rows = slot_rows(f"{clean(use.quota)} ({clean(use.subject)})", use.limit, used, use.after)

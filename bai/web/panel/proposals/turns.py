@@ -20,6 +20,11 @@ class LatestTurns:
         self._slots = at_once
         self._count = 0
 
+    @property
+    def waiting(self) -> int:
+        """How many people have a question that is not begun."""
+        return len(self._latest)
+
     @contextlib.contextmanager
     def turn(self, person: str) -> Iterator[bool]:
         """Waits for it; False for whoever asked again meanwhile."""

@@ -155,6 +155,13 @@ def require_seen(view: PassView, identity: str) -> str:
     return identity
 
 
+def _require_node(view: PassView, identity: str) -> None:
+    """Machines of a pool have no document of their own, which is then said."""
+    there = any(node.identity == identity for node in view.desired.nodes)
+    if not there or not view.sees(identity):
+        raise NoSuchResource(what="node", name=clean(identity), hint="")
+
+
 def require_own_project(view: PassView, text: str) -> str:
     """The identity that a new document claims. Raises CommandError for another project's, whether there is
     such a project or not."""
@@ -180,7 +187,7 @@ def _planned_preview(
     view: PassView, desk: ClusterDesk, opened: OpenedDocuments, prepared: PreparedChange
 ) -> Preview:
     head = desk.desired_with(opened, prepared.change)
-    return session_preview(view, view.study, desk.study(head, view.actual), prepared.identity)
+    return session_preview(view, view.plan, desk.preview(head, view.actual), prepared.identity)
 
 
 def change_page(view: PassView, desk: ClusterDesk, who: Principal, asked: ChangeRequest) -> ChangePage:
@@ -190,7 +197,9 @@ def change_page(view: PassView, desk: ClusterDesk, who: Principal, asked: Change
         identity = require_own_project(view, asked.text) if asked.action == "add" else asked.target
     except BaiError as error:
         return ChangePage(asked, title, "", PushWay("off"), text=asked.text, problems=_rows(view, error))
-    if asked.action != "add":
+    if asked.action == "node":
+        _require_node(view, asked.target)
+    elif asked.action != "add":
         require_seen(view, asked.target)
     way = desk.way(who, asked, identity)
     try:

@@ -85,7 +85,7 @@ def node_page(view: PassView, name: str) -> NodePage:
     row = _row(view, node, info, here)
     return NodePage(
         row=row,
-        declared=node.spec.state if view.sees(identity) else "",
+        declared=node.spec.state if view.sees(identity) and identity in view.desired.digests else "",
         note=view.redact(_note(view, info, name)),
         picture=draw_node(view.cluster, info, here, view.sees) if info else None,
         held=tuple(_held_rows(view, name, here, info)),
