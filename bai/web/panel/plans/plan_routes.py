@@ -20,8 +20,8 @@ from bai.web.panel.plans.history_page import apply_page, history_page
 from bai.web.panel.plans.plan_view import plan_view
 from bai.web.panel.plans.review_page import AskedReview, may_order, review_page, seen_mark
 from bai.web.panel.plans.reviews_page import reviews_page
-from bai.web.panel.plans.standing import Powers, standing_of
 from bai.web.panel.routes.page_route import PageNumber, Values, cluster_page, page_router
+from bai.web.panel.views.standing import Powers, standing_of
 from bai.web.pass_view import PassView
 from schemas.problems.errors.repository import InvalidRepository
 

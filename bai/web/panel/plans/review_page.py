@@ -13,7 +13,7 @@ from bai.web.panel.plans.plan_view import PlanView, ReviewView, review_view, rev
 
 if TYPE_CHECKING:
     from bai.web.panel.plans.commit_reviews import CommitReviews, FoundCommit
-    from bai.web.panel.plans.standing import Powers
+    from bai.web.panel.views.standing import Powers
     from reconciler.review.between_commits import ReviewedCommit
     from reconciler.values.state import Actual
 

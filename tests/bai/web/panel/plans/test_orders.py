@@ -140,6 +140,9 @@ def test_what_waits_is_approved_as_it_was_seen_and_carried_out(lab: FollowingLab
     assert lab.commit == commit
     text = browser.get("/clusters/here/reviews").text
     assert "waits for approval" not in text and "What is followed is in force." in text
+    assert "looks good" in browser.get("/clusters/here").text
+    ours = visitor(lab, "ours").get("/clusters/here").text
+    assert "by an operator" in ours and "looks good" not in ours
 
 
 def test_a_branch_that_has_moved_is_not_approved_and_that_is_said(lab: FollowingLab) -> None:

@@ -15,7 +15,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bai.web.panel.plans import document_diffs, open_requests, reviews_page
-from bai.web.panel.plans.standing import OrderInForce, Powers, Standing
+from bai.web.panel.views.standing import OrderInForce, Powers, Standing
 from reconciler.gitops.directives import read_directives
 from reconciler.trust.gate import TrustGate
 from reconciler.trust.trust_file import load_trust_settings
