@@ -55,6 +55,8 @@ def fill_figures(bench: Bench) -> None:
     rows = store.figures("here", 60, 0.0, now + 120)
     for minute in (*range(30 * 1440, 3 * 1440, -60), *range(3 * 1440, 0, -1)):
         store.save_figures("here", [replace(row, at=now - 60 * minute) for row in rows])
+
+
 def preview(client: TestClient, name: str) -> float:
     """Milliseconds until somebody who types sees what it would get."""
     token = re.search(r'name="token" value="(\w+)"', client.get("/clusters/here").text)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from bai.queries.moments import parse_time
 from bai.queries.months import month_period
+from bai.queries.names.moments import parse_time
 from reconciler.values.usage.totals import Period
 from schemas.problems.errors.command import CommandError
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def find_image(desired: Desired, name: str) -> KnownImage:
     """The image that a person means. Raises NoSuchResource."""
-    from bai.queries.images import images_of_cluster
+    from bai.queries.facts.images import images_of_cluster
     from bai.queries.names.resource_names import suggest_names
     from reconciler.observe.images import find_known
     from schemas.problems.errors.command import NoSuchResource
@@ -43,7 +43,7 @@ def image_view(known: KnownImage, store: Store | None) -> ImageView:
 
 def list_images(settings: Settings, desired: Desired, store: Store | None, *, as_json: bool) -> None:
     """Print them; nobody is asked."""
-    from bai.queries.images import image_views
+    from bai.queries.facts.images import image_views
     from bai.render.plan.images import COLUMNS, image_json, image_row
 
     views = image_views(desired, store)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def scan_images(workspace: Workspace, names: tuple[str, ...]) -> bool:
     """True when all of them are known now."""
-    from bai.queries.images import images_of_cluster
+    from bai.queries.facts.images import images_of_cluster
     from bai.render.plan.images import short_digest
     from reconciler.observe.images import recorded_images, scan_registries
     from schemas.problems.errors.base import BaiError

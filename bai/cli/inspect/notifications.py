@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def list_notifications(settings: Settings, workspace: Workspace, *, as_json: bool) -> None:
     """Print those of the chosen cluster."""
     from bai.cli.output import print_json, print_table
-    from bai.queries.notifications import notification_boxes
+    from bai.queries.facts.notifications import notification_boxes
 
     found = notification_boxes(workspace.repository, workspace.existing_store, workspace.cluster.name)
     if as_json:
@@ -65,7 +65,7 @@ def _notifications(repository: Repository, cluster: str) -> tuple[Notification, 
 
 
 def _row(each: Notification, box: Outbox) -> list[str]:
-    from bai.queries.notifications import waiting_count
+    from bai.queries.facts.notifications import waiting_count
     from bai.render.humanize import iso_time
 
     last = f"{iso_time(box.last.at)} {box.last.said}" if box.last else "never"
@@ -74,7 +74,7 @@ def _row(each: Notification, box: Outbox) -> list[str]:
 
 
 def _json(each: Notification, box: Outbox) -> dict[str, Any]:
-    from bai.queries.notifications import waiting_count
+    from bai.queries.facts.notifications import waiting_count
     from reconciler.notify.message import format_time
 
     last = box.last and {

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, Field
 
-from bai.queries.moments import parse_time
+from bai.queries.names.moments import parse_time
 from bai.queries.names.resource_names import resolve_with_past
 from bai.render.humanize import clean, iso_time
 from bai.render.resources.audit import change_texts

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bai.queries.images import image_views
+from bai.queries.facts.images import image_views
 from bai.render.humanize import clean, join_limited, size
 from bai.render.plan.images import image_row, nodes_having_image, short_digest
 from bai.web.panel.views.paging import Paging, kept

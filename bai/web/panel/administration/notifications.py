@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bai.queries.notifications import notification_boxes, waiting_count
+from bai.queries.facts.notifications import notification_boxes, waiting_count
 from bai.render.humanize import clean, duration, iso_time, plural
 from schemas.kinds.notification import CLASSES
 

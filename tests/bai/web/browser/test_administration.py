@@ -9,12 +9,14 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
+from reconciler.gitops.directives import Directive, issue_directive
 from tests.bai.web.browser.site import Site, SpokenLogs
 from tests.bai.web.browser.test_looks import check_looks
 from tests.bai.web.lab import Lab, serving
-from tests.bai.web.panel.administration.world import managed
+from tests.bai.web.panel.administration.world import managed, profiled
 from tests.bai.web.panel.rendering import LABELLED_NODE, SECRET
 from tests.lab.browser import Chromium
+from tests.reconciler.lab import session
 
 pytestmark = pytest.mark.xdist_group("browser")
 PAGES = (
@@ -104,3 +106,34 @@ def test_a_viewer_of_one_project_walks_through_what_is_theirs(site: Site) -> Non
     for refused, status in (("waves", 403), ("notifications", 403), (f"projects/{SECRET}", 404)):
         assert visit.in_cluster(refused) == status
     page.context.close()
+
+
+def test_waves_and_drift_can_be_read_by_everybody(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: Chromium, shots: Path
+) -> None:
+    lab, machines = profiled(tmp_path, monkeypatch)
+    for name in ("s1", "s2"):
+        lab.write(name, session(name, "resources: {cuda.device: 2}, movable: true"))
+    while len(lab.world.kernels) < 2:
+        lab.once()
+    lab.write("stays", session("stays", "resources: {cuda.device: 2}"))
+    assert lab.once(), lab.lines
+    for name in machines.nodes:
+        machines.drift(name, "sysctl vm.swappiness", "1", "60")
+    issue_directive(lab.workspace.store, "here", "suspend", Directive("ada", 1.0, "a pause"))
+    lab.once()
+    with serving(lab.app, chromium.listening()) as address:
+        site = Site(lab, address, SpokenLogs(lab.world), chromium)
+        for page in ("waves?page=1", "nodes?standing=drifted"):
+            check_looks(site, shots, f"/clusters/here/{page}")
+        visit = site.visit("viewer")
+        visit.in_cluster("waves")
+        main = visit.page.locator("main")
+        expect(main).to_contain_text("it may not be moved")
+        main.get_by_role("link", name="drifted 4").click()
+        visit.page.wait_for_url("**/nodes?profile=std&standing=drifted")
+        expect(main.locator("tbody tr")).to_have_count(4)
+        expect(main).to_contain_text("sysctl vm.swappiness is 60, sealed 1")
+        assert not visit.problems
+        visit.page.context.close()
+    lab.close()

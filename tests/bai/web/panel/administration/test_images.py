@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from bai.queries.images import image_views
+from bai.queries.facts.images import image_views
 from bai.render.plan.images import image_row
 from bai.web.panel.administration.images import images_page
 from providers.images import NodeImage

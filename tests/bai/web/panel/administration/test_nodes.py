@@ -13,10 +13,10 @@ from bai.render.plan.node_rollout import rollout_lines
 from bai.render.printout import Table
 from bai.web.panel.administration.nodes import NodeListQuery, node_list
 from bai.web.panel.administration.waves import waves_page
-from providers.fake import FakeProvider
-from providers.fake_provisioner import FakeNodes, FakeProvisioner, NodeFault
+from providers.fake_provisioner import FakeNodes, NodeFault
 from reconciler.gitops.directives import Directive, issue_directive
 from tests.bai.web.lab import Lab
+from tests.bai.web.panel.administration.world import profiled
 from tests.bai.web.panel.rendering import (
     SECRET,
     assert_harmless,
@@ -26,10 +26,7 @@ from tests.bai.web.panel.rendering import (
     texts_of,
     view_of,
 )
-from tests.reconciler.lab import BASE, NODE, session
-from tests.reconciler.nodes.lab import profile
-
-NAMES = ("n1", "n2", "n3", "n4")
+from tests.reconciler.lab import session
 
 
 def test_rows_have_the_words_of_the_command(world: Lab) -> None:
@@ -99,15 +96,9 @@ class Machines:
 
 @pytest.fixture
 def machines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Machines]:
-    """Four nodes with a profile, none provisioned; on n4 a session runs that may not be moved."""
-    made = FakeNodes(NAMES)
-    monkeypatch.setattr("providers.ansible.open_provisioner", lambda *a, **k: FakeProvisioner(made))
-    lab = Lab(tmp_path)
-    monkeypatch.setattr("providers.registry.open_provider", lambda *a, **k: FakeProvider(lab.world))
-    lab.write("base", BASE.replace("spec: {provider: fake}", "spec: {provider: fake, profile: std}"))
-    lab.write("nodes", "---".join(NODE.format(name=name) for name in NAMES))
-    lab.write("profile", profile())
-    yield Machines(lab, made)
+    """Nodes with a profile, none provisioned."""
+    lab, nodes = profiled(tmp_path, monkeypatch)
+    yield Machines(lab, nodes)
     lab.close()
 
 

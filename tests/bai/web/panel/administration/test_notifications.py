@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bai.queries.notifications import notification_boxes, waiting_count
+from bai.queries.facts.notifications import notification_boxes, waiting_count
 from bai.web.panel.administration.notifications import notification_rows, without_secrets
 from tests.bai.web.lab import Lab
 from tests.bai.web.panel.administration.world import HOOK

@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import pytest
+
+from providers.fake import FakeProvider
+from providers.fake_provisioner import FakeNodes, FakeProvisioner
 from providers.storage.nodes import NodeStorage
 from reconciler.notify.news import News
 from reconciler.notify.state import (
@@ -15,7 +21,8 @@ from reconciler.notify.state import (
 from schemas.images.facts import ImageFacts, ImagePlatform
 from tests.bai.web.lab import Lab
 from tests.bai.web.panel.rendering import SECRET, theirs, two_projects
-from tests.reconciler.lab import session
+from tests.reconciler.lab import BASE, NODE, session
+from tests.reconciler.nodes.lab import profile
 
 PEOPLE = f"""
 apiVersion: bai/v1
@@ -156,3 +163,17 @@ def managed(lab: Lab) -> None:
     lab.write("told", TOLD)
     fill_outboxes(lab)
     two_projects(lab)
+
+
+MACHINES = ("n1", "n2", "n3", "n4")
+
+
+def profiled(folder: Path, patch: pytest.MonkeyPatch) -> tuple[Lab, FakeNodes]:
+    """Four nodes with a profile, none of them provisioned yet."""
+    lab, machines = Lab(folder), FakeNodes(MACHINES)
+    patch.setattr("providers.ansible.open_provisioner", lambda *a, **k: FakeProvisioner(machines))
+    patch.setattr("providers.registry.open_provider", lambda *a, **k: FakeProvider(lab.world))
+    lab.write("base", BASE.replace("spec: {provider: fake}", "spec: {provider: fake, profile: std}"))
+    lab.write("nodes", "---".join(NODE.format(name=name) for name in MACHINES))
+    lab.write("profile", profile())
+    return lab, machines

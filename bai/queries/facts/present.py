@@ -8,10 +8,10 @@ from bai.queries.facts.node_infos import node_infos
 from reconciler.plan.place.cluster_views import snapshot_now
 
 if TYPE_CHECKING:
-    from bai.queries.view import ClusterView
     from planner.model.types import Snapshot
+    from reconciler.values.state import Actual, Desired
 
 
-def present_snapshot(view: ClusterView) -> Snapshot:
-    """What runs, holds what it has; nobody waits in it."""
-    return snapshot_now(view.desired, view.actual, node_infos(view.desired, view.actual), view.now)
+def present_snapshot(desired: Desired, actual: Actual, now: float) -> Snapshot:
+    """What runs, holds what it has; nobody waits in it. `now`: seconds since the epoch."""
+    return snapshot_now(desired, actual, node_infos(desired, actual), now)
