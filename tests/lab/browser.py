@@ -15,6 +15,8 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import socketserver
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -64,6 +66,19 @@ class Chromium:
         """A socket on a port of its own, which its pages reach."""
         return listening(self._network, LOCAL, 0) if self._network else socket.create_server((LOCAL, 0))
 
+    @contextlib.contextmanager
+    def reaching(self, port: int) -> Iterator[None]:
+        """Its pages reach what listens at this port of this machine, as if they were on it."""
+        if not self._network:
+            yield
+            return
+        with _Forwarder(listening(self._network, LOCAL, port), port) as forwarder:
+            thread = threading.Thread(target=forwarder.serve_forever, args=(0.05,), daemon=True)
+            thread.start()
+            yield
+            forwarder.shutdown()
+            thread.join()
+
     def page(self, **options: Any) -> Page:
         """An empty one of a context of its own, which takes Playwright's `options`; close its context."""
         context = self._browser.new_context(**options)
@@ -72,6 +87,35 @@ class Chromium:
 
     def close(self) -> None:
         self._open.close()
+
+
+class _Forwarder(socketserver.ThreadingTCPServer):
+    """What comes to a socket goes on to a port of this machine."""
+
+    daemon_threads = True
+
+    def __init__(self, door: socket.socket, port: int) -> None:
+        super().__init__((LOCAL, port), _Forwarded, bind_and_activate=False)
+        self.socket.close()
+        self.socket = door
+
+
+class _Forwarded(socketserver.BaseRequestHandler):
+    """One connection."""
+
+    def handle(self) -> None:
+        with contextlib.suppress(OSError), socket.create_connection(self.server.server_address[:2]) as there:
+            back = threading.Thread(target=_pump, args=(there, self.request), daemon=True)
+            back.start()
+            _pump(self.request, there)
+            back.join()
+
+
+def _pump(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65_536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
 
 
 def _quiet_network(spaces: Spaces) -> str:

@@ -63,6 +63,10 @@ class CodeGrantLab:
         def authorize() -> Any:
             return self._answer(authorization, issuer, request.form["user"])
 
+        @app.get("/favicon.ico")
+        def icon() -> Response:
+            return Response(status=204)
+
         @app.get("/logout")
         def ask() -> Any:
             return _page(f"Log out of {request.args['client_id']}?", "", "Log out")
@@ -81,7 +85,7 @@ class CodeGrantLab:
         grant = authorization.get_consent_grant(end_user=user)
         given = authorization.create_authorization_response(request, grant_user=user, grant=grant)
         given.location += f"&{urlencode({'iss': issuer, **self.answers})}"
-        given.set_cookie(_COOKIE, user)
+        given.set_cookie(_COOKIE, user, httponly=True)
         return given
 
     def _grant(self) -> type[grants.AuthorizationCodeGrant]:

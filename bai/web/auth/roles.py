@@ -18,6 +18,9 @@ from starlette.concurrency import run_in_threadpool
 
 from bai.web.auth.bearer import bearer, is_signed
 
+ANONYMOUS = "anonymous"
+"""The name of whoever does not say who they are."""
+
 
 class Role(IntEnum):
     """Each may what the ones before it may."""
@@ -73,7 +76,7 @@ class AnonymousAuthenticator:
     def authenticate(self, headers: Mapping[str, str], peer: str) -> Principal | None:
         if self._role is None or "authorization" in headers:
             return None
-        return Principal("anonymous", (RoleBinding(self._role),))
+        return Principal(ANONYMOUS, (RoleBinding(self._role),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -53,12 +53,14 @@ class SimulatedTime:
 
 @dataclass(frozen=True, slots=True)
 class Frame:
-    """What stands around a page. `live`: address of its news, empty for none."""
+    """What stands around a page. `guest`: who looks is nobody in particular, and may log in. `live`: address
+    of its news, empty for none."""
 
     cluster: str = ""
     clusters: tuple[str, ...] = ()
     user: str = ""
     role: str = ""
+    guest: bool = False
     nav: tuple[NavGroup, ...] = ()
     live: str = ""
     simulation: SimulatedTime | None = None

@@ -56,13 +56,30 @@ def addresses(route: Route | WebSocketRoute, values: Values, *, vary: bool = Tru
     asked = list(_parameters(route, values))
     for filled in itertools.product(*(_known(route, name, values) for name in names)):
         given = dict(zip(names, filled, strict=True))
-        path = _PLACE.sub(lambda place, given=given: quote(given[place[1]], safe="/"), route.path)  # type: ignore[misc]
+        path = _filled(route, given)
         needed = {each.name: each.choices[0] for each in asked if each.required}
         yield _address(path, needed)
         for each in asked if vary else ():
             for choice in each.choices:
                 if needed.get(each.name) != choice:
                     yield _address(path, {**needed, each.name: choice})
+
+
+def hostile_addresses(route: Route, values: Values, word: str) -> Iterator[str]:
+    """One for each place of a route's path and query, with this word in it and what leads somewhere in all
+    others."""
+    names = [name for name, _ in _PLACE.findall(route.path)]
+    asked = list(_parameters(route, values))
+    given = {name: _known(route, name, values)[0] for name in names}
+    needed = {each.name: each.choices[0] for each in asked if each.required}
+    for name in names:
+        yield _address(_filled(route, {**given, name: word}), needed)
+    for each in asked:
+        yield _address(_filled(route, given), {**needed, each.name: word})
+
+
+def _filled(route: Route | WebSocketRoute, given: Mapping[str, str]) -> str:
+    return _PLACE.sub(lambda place: quote(given[place[1]], safe="/"), route.path)
 
 
 def _address(path: str, query: Mapping[str, str]) -> str:

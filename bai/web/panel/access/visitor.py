@@ -11,7 +11,7 @@ from fastapi import Depends, HTTPException, Request
 from starlette.concurrency import run_in_threadpool
 
 from bai.web.auth.bearer import is_signed
-from bai.web.auth.roles import Access, Principal, Role, authenticate
+from bai.web.auth.roles import ANONYMOUS, Access, Principal, Role, authenticate
 from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import served_cluster
 from bai.web.panel.access.cookies import CookieSealer, read_cookie
@@ -32,6 +32,11 @@ class Visitor:
 
     principal: Principal
     sealed: str = ""
+
+    @property
+    def guest(self) -> bool:
+        """Whether they are one of everybody (`anonymous`)."""
+        return not self.sealed and self.principal.name == ANONYMOUS
 
     @property
     def role(self) -> str:

@@ -37,7 +37,7 @@ async def home(request: Request, visitor: PageViewer) -> Response:
     if len(names) == 1:
         return RedirectResponse(path("clusters", names[0]), 303)
     frame = Frame(
-        clusters=names, user=visitor.principal.name, role=visitor.role,
+        clusters=names, user=visitor.principal.name, role=visitor.role, guest=visitor.guest,
         form_token=panel.sealer.form_token(visitor.sealed),
     )  # fmt: skip
     return panel.respond(request, panel.fragment("clusters.html", {"clusters": names}), frame)

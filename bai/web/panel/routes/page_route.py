@@ -127,6 +127,7 @@ def cluster_frame(request: Request, cluster: ServedCluster, visitor: Visitor) ->
         clusters=tuple(loops.clusters),
         user=visitor.principal.name,
         role=visitor.role,
+        guest=visitor.guest,
         nav=nav,
         live=path("clusters", name, "live", known=panel.news[name].count),
         simulation=_simulated_time(cluster),

@@ -7,6 +7,7 @@ from __future__ import annotations
 import contextlib
 import json
 import re
+import sqlite3
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -20,13 +21,14 @@ from pydantic import BaseModel
 from starlette.websockets import WebSocketDisconnect
 
 from tests.bai.web.lab import PATIENCE, Lab, bearer, serving
-from tests.bai.web.panel.rendering import LABELLED_NODE, SECRET, theirs, two_projects
+from tests.bai.web.panel.rendering import HOSTILE, LABELLED_NODE, SECRET, theirs, two_projects
 from tests.bai.web.route_walk import (
     UNSAFE,
     UnknownParameter,
     Values,
     addresses,
     answers_to,
+    hostile_addresses,
     routes_of,
     sockets_of,
 )
@@ -97,6 +99,13 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     two_projects(lab)
     lab.write("more", MORE)
     assert lab.once(), lab.lines
+    lab.once()
+    with contextlib.closing(sqlite3.connect(lab.folder.parent / "state" / "store.db")) as store, store:
+        store.execute(
+            "UPDATE events SET cause = ?, actor = ? WHERE resource = 'Session/p/own'",
+            (f"made room for Session/{SECRET}/{SECRET}-run", f"session {SECRET}/{SECRET}-run"),
+        )
+    lab.write("one-more", session("one-more", "resources: {cpu: 1}"))
     lab.once()
     yield lab
     lab.close()
@@ -262,6 +271,27 @@ def test_every_answer_has_the_headers_that_keep_it_ours(world: Lab) -> None:
             address.startswith("/assets/") and answer.is_success
         )
         assert not any(name.startswith("access-control-") for name in headers), address
+
+
+@pytest.mark.parametrize(
+    "word", [f"{HOSTILE}/x", "a\r\nX-Injected: yes\r\n\r\n<img src=x>", "//evil.test/%2e%2e"]
+)
+def test_what_an_address_says_is_text_and_no_header(world: Lab, word: str) -> None:
+    """Names of sessions, files, branches and users that come by a link; split answers; open redirects."""
+    with serving(world.app) as address:
+        made = walker(address, "admin")
+        for route in routes_of(world.app, "GET"):
+            for each in hostile_addresses(route, OURS, word):
+                made.ask(each)
+    made.end()
+    assert len(made.answers) > 60
+    for asked, answer, text in made.all():
+        assert answer.status_code != 500, asked
+        assert "x-injected" not in answer.headers and "set-cookie" not in answer.headers, asked
+        assert re.match(r"/(?!/)|$", answer.headers.get("location", "")), asked
+        if answer.headers.get("content-type", "").startswith("text/html"):
+            assert "<img" not in text and "60481729" not in text, asked
+            assert not re.search(r"""(href|src|action)="?(https?:|//)""", text), asked
 
 
 @dataclass

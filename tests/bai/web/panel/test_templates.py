@@ -64,7 +64,7 @@ def environment() -> Environment:
 def frame(**changed: object) -> SimpleNamespace:
     nav = groups("/clusters/a")
     whole: dict[str, object] = {
-        "cluster": "a", "clusters": ("a", "b"), "user": "ann", "role": "viewer", "nav": nav,
+        "cluster": "a", "clusters": ("a", "b"), "user": "ann", "role": "viewer", "guest": False, "nav": nav,
         "live": "/clusters/a/live", "simulation": None, "form_token": "t0k3n", "notes": ("one note",),
         "commit": "9aed3939033f", "last_pass": "2026-01-02T03:04:05Z",
     }  # fmt: skip

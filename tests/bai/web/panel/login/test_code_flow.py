@@ -10,7 +10,8 @@ import pytest
 
 from bai.web.auth.access_file import parse_access
 from bai.web.panel.access import kept_identity
-from bai.web.panel.access.cookies import LARGEST
+from bai.web.panel.access.cookies import LARGEST, CookieSealer
+from bai.web.panel.login.code_flow import CodeFlow
 from bai.web.panel.login.public_address import check_public_url
 from schemas.problems.errors.repository import InvalidRepository
 from tests.bai.web.panel.login.visitors import PANEL, SAME, LoginLab, query_of
@@ -113,6 +114,26 @@ def test_projects_may_come_of_a_claim(lab: LoginLab) -> None:
     lab.provider.browsers.users["ada"] = {"email": "ada@x", "bai": {"projects": ["p", "q"]}}
     lab.grant(grants=[{"role": "viewer", "projectsFrom": "bai.projects"}])
     assert "viewer of p, q" in lab.logged_in("ada").get(HERE).text
+
+
+def test_who_is_nobody_in_particular_may_log_in(lab: LoginLab) -> None:
+    lab.grant(anonymous="viewer")
+    visitor = lab.browser()
+    page = visitor.get(HERE).text
+    assert ">anonymous<" in page and 'href="/login">Log in</a>' in page and 'action="/logout"' not in page
+    lab.log_in(visitor, "root")
+    page = visitor.get(HERE).text
+    assert ">admin<" in page and 'href="/login"' not in page and 'action="/logout"' in page
+
+
+def test_a_login_that_one_replica_began_ends_at_another_one(lab: LoginLab) -> None:
+    visitor, key = lab.browser(), "k" * 32
+    lab.app.state.code_flow = CodeFlow(CookieSealer(key))
+    address = lab.allow(lab.begin(visitor), "ada")
+    lab.app.state.code_flow = CodeFlow(CookieSealer())
+    assert "another browser" in visitor.get(address).text
+    lab.app.state.code_flow = CodeFlow(CookieSealer(key))
+    assert visitor.get(address).status_code == 303
 
 
 def test_several_tabs_log_in_at_once(lab: LoginLab) -> None:

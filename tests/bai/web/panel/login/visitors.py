@@ -41,14 +41,14 @@ class LoginLab(Lab):
         super().__init__(folder, access=WatchedAccessFile(self.access_file, print))
         self.once()
 
-    def grant(self, *, providers: bool = True, **changes: Any) -> None:
+    def grant(self, *, providers: bool = True, anonymous: str | None = None, **changes: Any) -> None:
         """The same access file, with other words about the provider."""
         entry = {
             "issuer": self.provider.issuer, "audience": [self.provider.client_id, "another-api"],
             "clientId": self.provider.client_id, "user": "email", "grants": [*GRANTS], **changes,
         }  # fmt: skip
         tokens = [{"name": "typed", "sha256": hash_of("a-token"), "role": "viewer"}]
-        written = {"tokens": tokens, "oidc": [entry] if providers else []}
+        written = {"tokens": tokens, "oidc": [entry] if providers else [], "anonymous": anonymous}
         fresh = self.access_file.with_suffix(".new")
         fresh.write_text(yaml.safe_dump(written))
         fresh.replace(self.access_file)
@@ -70,7 +70,7 @@ class LoginLab(Lab):
         assert answer.is_redirect, answer.text
         return answer.headers["location"]
 
-    def log_in(self, visitor: TestClient, user: str, next_path: str = "/") -> httpx.Response:
+    def log_in(self, visitor: TestClient, user: str, next_path: str = "/") -> Any:
         """What the panel answers in the end."""
         return visitor.get(self.allow(self.begin(visitor, next_path), user))
 
