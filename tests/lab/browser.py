@@ -24,6 +24,7 @@ import pytest
 from tests.harness.labs import at_the_end_of
 from tests.lab.cache import LabUnavailable, tool
 from tests.lab.lent import lent
+from tests.lab.relay import Relay
 from tests.lab.spaces import PATIENCE, Spaces, inside, listening, what_lacks
 
 if TYPE_CHECKING:
@@ -63,6 +64,15 @@ class Chromium:
     def listening(self) -> socket.socket:
         """A socket on a port of its own, which its pages reach."""
         return listening(self._network, LOCAL, 0) if self._network else socket.create_server((LOCAL, 0))
+
+    @contextlib.contextmanager
+    def reaching(self, url: str) -> Iterator[str]:
+        """The address at which its pages reach what answers on this machine at `url`."""
+        relay = Relay((LOCAL, 0), "", (LOCAL, int(url.rpartition(":")[2])), at=self._network)
+        try:
+            yield f"http://{LOCAL}:{relay.port}"
+        finally:
+            relay.close()
 
     def page(self, **options: Any) -> Page:
         """An empty one of a context of its own, which takes Playwright's `options`; close its context."""
