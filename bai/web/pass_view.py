@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from reconciler.review.values import Review
     from reconciler.sources.commit_facts import CommitFacts
     from reconciler.store.store import Store
-    from reconciler.values.plan import Plan
     from reconciler.values.records import Holdings, Sample
     from schemas.repository.repository import Repository
 
@@ -70,11 +69,6 @@ class PassView:
     def whole(self) -> bool:
         """Whether all projects are theirs to see."""
         return self._whole
-
-    @property
-    def plan(self) -> Plan:
-        """What the last pass wanted to change, of all projects."""
-        return self._plan
 
     @cached_property
     def waits(self) -> Mapping[str, Wait]:

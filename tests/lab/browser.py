@@ -15,8 +15,6 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-import socketserver
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,6 +24,7 @@ import pytest
 from tests.harness.labs import at_the_end_of
 from tests.lab.cache import LabUnavailable, tool
 from tests.lab.lent import lent
+from tests.lab.relay import Relay
 from tests.lab.spaces import PATIENCE, Spaces, inside, listening, what_lacks
 
 if TYPE_CHECKING:
@@ -72,12 +71,11 @@ class Chromium:
         if not self._network:
             yield
             return
-        with _Forwarder(listening(self._network, LOCAL, port), port) as forwarder:
-            thread = threading.Thread(target=forwarder.serve_forever, args=(0.05,), daemon=True)
-            thread.start()
+        relay = Relay((LOCAL, port), "", (LOCAL, port), at=self._network)
+        try:
             yield
-            forwarder.shutdown()
-            thread.join()
+        finally:
+            relay.close()
 
     def page(self, **options: Any) -> Page:
         """An empty one of a context of its own, which takes Playwright's `options`; close its context."""
@@ -87,35 +85,6 @@ class Chromium:
 
     def close(self) -> None:
         self._open.close()
-
-
-class _Forwarder(socketserver.ThreadingTCPServer):
-    """What comes to a socket goes on to a port of this machine."""
-
-    daemon_threads = True
-
-    def __init__(self, door: socket.socket, port: int) -> None:
-        super().__init__((LOCAL, port), _Forwarded, bind_and_activate=False)
-        self.socket.close()
-        self.socket = door
-
-
-class _Forwarded(socketserver.BaseRequestHandler):
-    """One connection."""
-
-    def handle(self) -> None:
-        with contextlib.suppress(OSError), socket.create_connection(self.server.server_address[:2]) as there:
-            back = threading.Thread(target=_pump, args=(there, self.request), daemon=True)
-            back.start()
-            _pump(self.request, there)
-            back.join()
-
-
-def _pump(source: socket.socket, target: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while data := source.recv(65_536):
-            target.sendall(data)
-        target.shutdown(socket.SHUT_WR)
 
 
 def _quiet_network(spaces: Spaces) -> str:

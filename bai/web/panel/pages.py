@@ -143,10 +143,7 @@ class Panel:
             main=fragment.main, scripts=fragment.scripts,
         )  # fmt: skip
         data = text.replace(_FORM_TOKEN, frame.form_token).encode()
-        headers = {**HEADERS, "Content-Security-Policy": policy}
-        if _takes_gzip(request) and len(data) > _SMALL:
-            data, headers["Content-Encoding"] = gzip.compress(data, 5, mtime=0), "gzip"
-        return HTMLResponse(data, status, headers)
+        return _compressed(request, data, {**HEADERS, "Content-Security-Policy": policy}, status)
 
     def respond_kept(
         self, request: Request, page: KeptPage, frame: Frame, *, policy: str = POLICY
@@ -161,10 +158,19 @@ class Panel:
         if matches_tag(request.headers.get("if-none-match", ""), tag):
             return Response(status_code=304, headers=headers)
         if page.has_forms:
-            return HTMLResponse(page.news.decode().replace(_FORM_TOKEN, frame.form_token), headers=headers)
+            data = page.news.replace(_FORM_TOKEN.encode(), frame.form_token.encode())
+            return _compressed(request, data, headers)
         if _takes_gzip(request):
             return HTMLResponse(page.compressed_news, headers={**headers, "Content-Encoding": "gzip"})
         return HTMLResponse(page.news, headers=headers)
+
+
+def _compressed(request: Request, data: bytes, headers: Mapping[str, str], status: int = 200) -> HTMLResponse:
+    """What is made for one who asks, where that is worth it."""
+    if not _takes_gzip(request) or len(data) <= _SMALL:
+        return HTMLResponse(data, status, headers)
+    packed = gzip.compress(data, 5, mtime=0)
+    return HTMLResponse(packed, status, {**headers, "Content-Encoding": "gzip"})
 
 
 def _takes_gzip(request: Request) -> bool:
