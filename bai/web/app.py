@@ -23,6 +23,8 @@ from bai.web.panel.routes import (
     report_pages,
     session_pages,
 )
+from bai.web.panel.terminal import routes as terminal_pages
+from bai.web.panel.terminal.terminals import Terminals
 from bai.web.request_limits import ANSWER_TIMEOUT, RequestLimits
 from bai.web.routes import (
     audits,
@@ -47,7 +49,9 @@ signed. Viewers of some projects get what is theirs; what is about all projects 
 what is another project's 404."""
 
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
-_PAGES = (login_pages, files, live_news, cluster_pages, session_pages, plan_pages, report_pages)
+_PAGES = (
+    login_pages, files, live_news, cluster_pages, session_pages, terminal_pages, plan_pages, report_pages,
+)  # fmt: skip
 
 
 def create_app(
@@ -67,6 +71,7 @@ def create_app(
     )
     app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
     app.state.metrics, app.state.panel = Metrics(loops), Panel(loops, cookie_secret)
+    app.state.terminals = Terminals()
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics)

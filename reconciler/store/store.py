@@ -299,6 +299,15 @@ class Store(StoreReader):
 
         self._write(do)
 
+    def record_audit(self, cluster: str, entry: Audit) -> None:
+        """Write down what somebody has done who wrote nothing else; others hear of it."""
+
+        def do(connection: Connection) -> None:
+            leases.bump_revision(connection, cluster)
+            audit.append_entries(connection, cluster, [entry], entry.actor)
+
+        self._write(do)
+
     def forget_meta(self, key: str) -> None:
         self._write(lambda connection: write_meta(connection, key, None))
 

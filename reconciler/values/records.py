@@ -322,7 +322,7 @@ class Audit:
 
     verb: str
     """`create`, `update`, `replace`, `delete`, `failed`, `override` (of a Policy); `apply`, `unlock`,
-    `rebuild`, `restore`, `move`."""
+    `rebuild`, `restore`, `move`; `open-terminal`, `close-terminal`."""
     resource: str
     at: float
     cause: str = ""

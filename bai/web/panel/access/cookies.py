@@ -13,7 +13,7 @@ import hmac
 import secrets
 
 from cryptography.fernet import Fernet, InvalidToken
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 LIFETIME = 12 * 3600
@@ -57,14 +57,14 @@ class CookieSealer:
         return hmac.compare_digest(text.encode(), self.form_token(sealed).encode())
 
 
-def is_encrypted(request: Request) -> bool:
+def is_encrypted(request: HTTPConnection) -> bool:
     """Whether the browser speaks HTTPS, with us or with a proxy before us. Who lies about that weakens only a
     cookie of their own."""
     forwarded = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip()
-    return request.url.scheme == "https" or forwarded == "https"
+    return request.url.scheme in ("https", "wss") or forwarded == "https"
 
 
-def read_cookie(request: Request) -> str:
+def read_cookie(request: HTTPConnection) -> str:
     """As it is sealed; empty without one."""
     return request.cookies.get(_SECURE if is_encrypted(request) else _PLAIN, "")
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, HTTPException, Request
+from fastapi import Depends, HTTPException
+from fastapi.requests import HTTPConnection
 from starlette.concurrency import run_in_threadpool
 
 from bai.web.auth.bearer import is_signed
@@ -43,7 +44,7 @@ class Visitor:
         return f"{greatest.name} of {', '.join(sorted(projects)) or 'no project'}"
 
 
-async def find_principal(access: Access, request: Request, token: str) -> Principal:
+async def find_principal(access: Access, request: HTTPConnection, token: str) -> Principal:
     """Whose token it is; without one, whom the connection or a proxy says. Raises PermissionError."""
     peer = request.client.host if request.client else ""
     headers = {name.lower(): value for name, value in request.headers.items()}
@@ -55,7 +56,7 @@ async def find_principal(access: Access, request: Request, token: str) -> Princi
     return authenticate(access, headers, peer)
 
 
-async def current_visitor(request: Request) -> Visitor:
+async def current_visitor(request: HTTPConnection) -> Visitor:
     """Raises LoginNeeded; answers 403 to those who may nothing."""
     sealer: CookieSealer = request.app.state.panel.sealer
     sealed = read_cookie(request)

@@ -219,7 +219,8 @@
     callbacks.beforeNodeMorphed = (/** @type {Node} */ old, /** @type {Node} */ fresh) => {
       if (!(old instanceof HTMLElement) || !(fresh instanceof HTMLElement)) return true;
       if (old instanceof HTMLTimeElement) return old.dateTime !== /** @type {HTMLTimeElement} */ (fresh).dateTime;
-      return old.dataset.follow === undefined || old.dataset.follow !== fresh.dataset.follow;
+      const kept = old.dataset.follow ?? old.dataset.terminal;
+      return kept === undefined || kept !== (fresh.dataset.follow ?? fresh.dataset.terminal);
     };
     callbacks.beforeAttributeUpdated = (/** @type {string} */ name, /** @type {Element} */ old) => {
       if (name === "open") return !old.matches("details, dialog");

@@ -25,8 +25,9 @@ PAGES = (
         f"/clusters/here/{each}"
         for each in (
             "nodes", "nodes/n1", "queue", "sessions", "sessions?q=none", "sessions/p/own",
-            "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "history", "events",
-            "audit", "usage", "capacity", "resources", "resources/Session/p/own", "nodes/none",
+            "sessions/p/waiting?explain=1", "sessions/p/own/logs", "sessions/p/own/terminal", "plan",
+            "review", "history", "events", "audit", "usage", "capacity", "resources",
+            "resources/Session/p/own", "nodes/none",
         )
     ),
 )  # fmt: skip
@@ -66,7 +67,8 @@ def is_too_wide(page: Page) -> bool:
 
 @pytest.mark.parametrize("address", PAGES)
 def test_a_page_can_be_read_by_everybody(site: Site, shots: Path, address: str) -> None:
-    kept: dict[str, Any] = {} if address == "/login" else {"storage_state": site.logged_in}
+    who = "operator" if address.endswith("/terminal") else "viewer"
+    kept: dict[str, Any] = {} if address == "/login" else {"storage_state": site.logged_in(who)}
     visit = site.visit(viewport=WIDE, reduced_motion="reduce", **kept)
     page, name = visit.page, re.sub(r"\W+", "-", address).strip("-")
     visit.go(address)
