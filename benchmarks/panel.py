@@ -21,8 +21,8 @@ from bai.web.cluster_loops import ClusterLoops
 from benchmarks.loop import Bench
 
 PAGES = (
-    "", "nodes", "nodes/dgx-0007", "queue", "sessions", "sessions?q=s99&sort=gpus", "sessions/p/s1", "plan",
-    "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
+    "", "nodes", "nodes/dgx-0007", "queue", "sessions", "sessions?q=s99&sort=gpus", "sessions/p/s1",
+    "sessions/p/s1/terminal", "plan", "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
 )  # fmt: skip
 ASKS = {"HX-Request": "true", "Accept-Encoding": "gzip"}
 
@@ -41,7 +41,7 @@ def main(nodes: int = 1250, sessions: int = 10_000) -> None:
         loops.add(bench.loop)
         for _ in range(3):
             bench.once()
-        app = create_app(loops, StaticAccess([AnonymousAuthenticator(Role.viewer)]))
+        app = create_app(loops, StaticAccess([AnonymousAuthenticator(Role.operator)]))
         with TestClient(app) as client:
             print(f"{nodes} nodes, {sessions} sessions   first ms  kept ms   304 ms     bytes")
             for page in PAGES:

@@ -282,6 +282,7 @@ class _Connection:
             if data := message.get("bytes"):
                 await self._type(data)
                 continue
+            await asyncio.sleep(0)  # Many small ones do not keep everybody else from their turn.
             try:
                 said = messages.read_later(message.get("text") or "")
             except messages.BadMessage:

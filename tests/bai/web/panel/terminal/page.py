@@ -12,6 +12,7 @@ import httpx
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from bai.web.connection_limits import ConnectionLimits
 from tests.bai.web.lab import Lab, serving
 from tests.reconciler.lab import session
 
@@ -22,12 +23,12 @@ OPEN = {"kind": "open", "kernel": "main1", "program": "shell", **SIZE}
 
 
 @contextlib.contextmanager
-def served(lab: Lab) -> Iterator[Served]:
+def served(lab: Lab, limits: ConnectionLimits | None = None) -> Iterator[Served]:
     """With a session that runs, and has a terminal."""
     lab.write("own", session("own", "tty: true"))
     lab.once()
     lab.once()
-    with contextlib.ExitStack() as connections, serving(lab.app) as address:
+    with contextlib.ExitStack() as connections, serving(lab.app, limits=limits) as address:
         yield Served(lab, address, connections)
     lab.app.state.terminals.close()
 

@@ -13,6 +13,7 @@ from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from bai.web.auth.roles import Principal, StaticAccess
 from bai.web.auth.static_tokens import TokenAuthenticator, hash_of
+from bai.web.connection_limits import ConnectionLimits
 from bai.web.panel.terminal.output_window import AHEAD
 from bai.web.panel.terminal.terminals import TerminalLimits, Terminals
 from bai.web.websocket_protocol import LARGEST_MESSAGE
@@ -255,6 +256,35 @@ def test_who_takes_nothing_of_it_costs_little(site: Served) -> None:
     terminal = next(iter(site.lab.app.state.terminals._found.values()))[1]
     assert terminal._output.end - terminal._output.start < 512 * 1024
     page.lose()
+
+
+def test_a_terminal_is_one_of_the_connections_of_its_address(lab: Lab) -> None:
+    with served(lab, ConnectionLimits(connections=3, per_address=2)) as site:
+        pages = [site.page(), site.page()]
+        for page in pages:
+            page.until(b"$ ")
+        # Neither of them makes room, and what is let in for probes is no way in for more.
+        for path, status in (("/healthz", 200), ("/login", 503)):
+            assert httpx.get(f"{site.address}{path}").status_code == status
+        assert refusal(site) == (503, "there are too many connections, of this address or in all")
+        pages[0].tell({"kind": "leave"})
+        assert pages[0].closed() == 1000
+        until(lambda: httpx.get(f"{site.address}/login").status_code == 200, "there is room")
+        pages[1].type(b"echo st''ill\r")
+        pages[1].until(b"st''ill\r\n")
+
+
+def test_who_takes_nothing_at_all_is_let_go(lab: Lab) -> None:
+    with served(lab, ConnectionLimits(body=0.2)) as site:
+        page = site.page(max_queue=1)
+        page.until(b"$ ")
+        page.type(b"yes\r")
+        with pytest.raises(ConnectionClosed):
+            # It reads nothing, and says that it has shown all of it.
+            for shown in range(0, 2**40, 2**17):
+                page.connection.send(json.dumps({"kind": "shown", "bytes": shown}))
+        resume = {"kind": "resume", "id": page.id, "known": None, **SIZE}
+        assert site.page(first=resume).heard("opened"), "the program waits for a better line"
 
 
 class Deaf(EchoShell):
