@@ -31,6 +31,8 @@ PAGES = (
     "images", "notifications", "audit?actor=loop&verb=create",
     "numbers", "numbers?range=30d", "numbers/data", "numbers/showback", "numbers/showback.csv",
     "new", "new?copy=Session/p/s1",
+    "", "nodes", "nodes/dgx-0007", "queue", "sessions", "sessions?q=s99&sort=gpus", "sessions/p/s1",
+    "sessions/p/s1/terminal", "plan", "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
 )  # fmt: skip
 DRAFT = """\
 apiVersion: bai/v1
@@ -80,6 +82,7 @@ def main(nodes: int = 1250, sessions: int = 10_000) -> None:
             bench.once()
         fill_figures(bench)
         app = create_app(loops, StaticAccess([AnonymousAuthenticator(Role.viewer)]))
+        app = create_app(loops, StaticAccess([AnonymousAuthenticator(Role.operator)]))
         with TestClient(app) as client:
             print(f"{nodes} nodes, {sessions} sessions   first ms  kept ms   304 ms     bytes")
             for page in PAGES:
