@@ -26,13 +26,9 @@ from reconciler.controller.figure_recorder import FigureRecorder
 PAGES = (
     "", "nodes", "nodes/dgx-0007", "queue", "sessions", "sessions?q=s99&sort=gpus", "sessions/p/s1", "plan",
     "reviews", "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
-    "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
     "nodes?group=all&page=7", "projects", "projects/p", "users", "groups", "groups/all", "waves", "storage",
-    "images", "notifications", "audit?actor=loop&verb=create",
-    "numbers", "numbers?range=30d", "numbers/data", "numbers/showback", "numbers/showback.csv",
-    "new", "new?copy=Session/p/s1",
-    "", "nodes", "nodes/dgx-0007", "queue", "sessions", "sessions?q=s99&sort=gpus", "sessions/p/s1",
-    "sessions/p/s1/terminal", "plan", "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
+    "images", "notifications", "audit?actor=loop&verb=create", "numbers", "numbers?range=30d", "numbers/data",
+    "numbers/showback", "numbers/showback.csv", "new", "new?copy=Session/p/s1", "sessions/p/s1/terminal",
 )  # fmt: skip
 DRAFT = """\
 apiVersion: bai/v1

@@ -27,13 +27,8 @@ PAGES = (
             "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "history", "events",
             "audit", "usage", "capacity", "resources", "resources/Session/p/own", "nodes/none",
             "new?copy=Session/p/own", "change?action=end&target=Session/p/own",
-            "change?action=node&target=Node/n1&value=drained", "change?action=edit&target=Node/n1",
-            "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "reviews",
-            "compare", "history", "events", "audit", "usage", "capacity", "resources",
-            "audit", "usage", "capacity", "numbers?range=6h", "numbers/showback", "resources",
-            "sessions/p/waiting?explain=1", "sessions/p/own/logs", "sessions/p/own/terminal", "plan",
-            "review", "history", "events", "audit", "usage", "capacity", "resources",
-            "resources/Session/p/own", "nodes/none",
+            "change?action=node&target=Node/n1&value=drained", "change?action=edit&target=Node/n1", "reviews",
+            "compare", "numbers?range=6h", "numbers/showback", "sessions/p/own/terminal",
         )
     ),
 )  # fmt: skip
