@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import IO, TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from providers.machines.base import Stream
-from providers.machines.folder_listing import FolderListing
+from providers.machines.files.folder_listing import FolderListing
 
 if TYPE_CHECKING:
     from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart

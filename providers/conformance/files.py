@@ -11,7 +11,7 @@ from providers.abilities import KeepsFiles
 from providers.base import Provider
 from providers.conformance.harness import ProviderHarness
 from providers.conformance.kernels import Commands, StartedKernels, require_ability, require_programs
-from providers.machines.folder_view import PREFIX
+from providers.machines.files.folder_view import PREFIX
 from schemas.problems.errors.kernel import FilesRefused, KernelNotFound, NotRunning
 
 MADE = """

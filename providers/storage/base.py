@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol, runtime_checkable
 
-from providers.machines.folder_listing import FolderListing
-from providers.machines.one_file_archive import ArchivedFile
+from providers.machines.files.folder_listing import FolderListing
+from providers.machines.files.one_file_archive import ArchivedFile
 
 
 @dataclass(frozen=True, slots=True)

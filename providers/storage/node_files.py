@@ -10,8 +10,8 @@ from typing import Any
 
 from providers.machines import streams
 from providers.machines.base import Machine, Process
-from providers.machines.folder_listing import FolderListing, parse_listing
-from providers.machines.one_file_archive import ArchivedFile, NoFile
+from providers.machines.files.folder_listing import FolderListing, parse_listing
+from providers.machines.files.one_file_archive import ArchivedFile, NoFile
 from providers.machines.remote_modules import start_remote
 from providers.storage.base import VolumeFolder
 from providers.storage.node import files

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.machines import folder_view
-from providers.machines.folder_listing import parse_listing
+from providers.machines.files import folder_view
+from providers.machines.files.folder_listing import parse_listing
 
 
 def opened(folder: Path) -> int:

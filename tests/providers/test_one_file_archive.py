@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from providers.machines.one_file_archive import NoFile, archived_file, one_file_archive
+from providers.machines.files.one_file_archive import NoFile, archived_file, one_file_archive
 
 
 def packed(kind: bytes = tarfile.REGTYPE, form: int = tarfile.GNU_FORMAT, name: str = "f") -> bytes:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -32,10 +32,7 @@ def serve(
     parallel: Parallel = 32,
     node_connections: loops.NodeConnections = 2048,
     listen: clients.Listen = "127.0.0.1:8080",
-    access: Annotated[
-        Path | None,
-        typer.Option("--access", metavar="FILE", help="Who may do what: tokens, identity providers, proxy."),
-    ] = None,
+    access: clients.AccessFile = None,
     webhook_secret: clients.WebhookSecret = "",
     cookie_key: clients.CookieKey = "",
     public_url: clients.PublicUrl = "",
@@ -52,9 +49,7 @@ def serve(
     lease: loops.Lease = "15s",
     stuck_after: loops.StuckAfter = "15m",
     demo: clients.Demo = False,
-    check: Annotated[
-        bool, typer.Option("--check", help="Only read what --access names, and say what is wrong in it.")
-    ] = False,
+    check: clients.CheckAccess = False,
 ) -> None:
     """Run the loops of `bai reconcile`, with pages for browsers, and an HTTP API that shows what they see and
     takes orders.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -81,6 +82,13 @@ IdleTimeout = Annotated[
     str, typer.Option("--idle-timeout", metavar="DURATION", help="Between an answer and the next request.")
 ]
 
+AccessFile = Annotated[
+    Path | None,
+    typer.Option("--access", metavar="FILE", help="Who may do what: tokens, identity providers, proxy."),
+]
+CheckAccess = Annotated[
+    bool, typer.Option("--check", help="Only read what --access names, and say what is wrong in it.")
+]
 MaxUpload = Annotated[str, typer.Option("--max-upload", metavar="SIZE", help="Of a file that a page sends.")]
 
 

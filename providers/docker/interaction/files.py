@@ -16,14 +16,14 @@ from providers.docker.container import copy
 from providers.docker.engine.engine import Engine
 from providers.docker.engine.errors import NAME, engine_errors
 from providers.docker.engine.http import EngineRefusal
-from providers.machines.folder_listing import FolderListing, parse_listing
-from providers.machines.folder_view import PREFIX
-from providers.machines.one_file_archive import one_file_archive
+from providers.machines.files.folder_listing import FolderListing, parse_listing
+from providers.machines.files.folder_view import PREFIX
+from providers.machines.files.one_file_archive import one_file_archive
 from providers.machines.remote_modules import call_remote
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.kernel import FilesRefused, NotRunning
 
-MODULES = ("providers.machines.folder_view", "providers.docker.interaction.root_folder")
+MODULES = ("providers.machines.files.folder_view", "providers.docker.interaction.root_folder")
 
 
 def list_files(engine: Engine, kernel: str, path: str, most: int) -> FolderListing:

@@ -12,7 +12,7 @@ import errno
 import os
 from typing import Any
 
-from providers.machines import folder_view
+from providers.machines.files import folder_view
 
 _OPENAT2 = 437
 _NO_MAGICLINKS, _IN_ROOT = 0x02, 0x10

@@ -24,7 +24,7 @@ from providers.kubernetes.interaction.execute import (
 )
 from providers.kubernetes.interaction.feeder import Feeder
 from providers.kubernetes.objects.names import PodRef
-from providers.machines import tar_command
+from providers.machines.files import tar_command
 from schemas.problems.errors.kernel import CopyRefused
 
 

@@ -19,9 +19,9 @@ from providers.kubernetes.interaction.container_state import require_running
 from providers.kubernetes.interaction.execute import BEGIN, BEGIN_AND_DRAIN, begin_exec, parse_outcome
 from providers.kubernetes.interaction.feeder import Feeder
 from providers.kubernetes.objects.names import PodRef
-from providers.machines import tar_command
-from providers.machines.folder_listing import FileEntry, FileKind, FolderListing
-from providers.machines.folder_view import PREFIX
+from providers.machines.files import tar_command
+from providers.machines.files.folder_listing import FileEntry, FileKind, FolderListing
+from providers.machines.files.folder_view import PREFIX
 from schemas.problems.errors.kernel import FilesRefused
 
 LARGEST = 64 * 2**20

@@ -9,7 +9,7 @@ from typing import IO, TYPE_CHECKING
 
 from providers.kubernetes.objects.names import PodRef
 from providers.machines.base import Stream
-from providers.machines.folder_listing import FolderListing
+from providers.machines.files.folder_listing import FolderListing
 
 if TYPE_CHECKING:
     from providers.abilities import TerminalStream

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from providers.machines import tar_command
+from providers.machines.files import tar_command
 from providers.process import launch
 from providers.process.interaction import execute
 from providers.process.launch import STANDARD_PATH

@@ -18,7 +18,7 @@ import sys
 import termios
 import warnings  # noqa: F401  os.execvpe wants it, when Python's own files are out of sight
 
-from providers.machines import folder_view
+from providers.machines.files import folder_view
 from providers.process.linux import cgroup
 
 TYPE_CHECKING = False

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-from providers.machines.folder_listing import FolderListing, parse_listing
+from providers.machines.files.folder_listing import FolderListing, parse_listing
 from providers.process.interaction import copy, execute
 from schemas.problems.errors.kernel import FilesRefused
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from providers.abilities import KernelEvent, TerminalStream, Usage
     from providers.base import Observation
     from providers.machines.base import Stream
-    from providers.machines.folder_listing import FolderListing
+    from providers.machines.files.folder_listing import FolderListing
     from providers.process.host_capabilities import HostCapabilities
     from providers.process.interaction.execute import ExecTarget
     from providers.process.supervision.records import KernelRecord, KernelRoot

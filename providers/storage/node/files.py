@@ -10,7 +10,7 @@ import stat
 import tarfile
 from typing import IO, Any
 
-from providers.machines import folder_view
+from providers.machines.files import folder_view
 from providers.storage.node import main, mounts, ownership, quota, usage
 from providers.storage.node.walk import FolderRefused, open_below, parts_of, reference
 

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from providers.machines.base import Process
+from providers.machines.files.one_file_archive import NoFile
 from providers.machines.local import LocalMachine
-from providers.machines.one_file_archive import NoFile
 from providers.storage.base import VolumeFolder
 from providers.storage.nodes import NodeStorage
 from schemas.problems.errors.node import VolumeRefused

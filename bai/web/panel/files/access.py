@@ -16,7 +16,7 @@ from bai.web.panel.access.visitor import PageViewer, VisitedCluster, Visitor
 from bai.web.panel.files.addresses import FileQuery, shown
 from bai.web.panel.files.sources import FileSource, session_files, volume_files
 from bai.web.panel.files.transfers import BrokenOff, TooManyTransfers, Transfers
-from providers.machines.one_file_archive import NoFile
+from providers.machines.files.one_file_archive import NoFile
 from reconciler.values.records import Audit
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.kernel import CopyRefused, FilesRefused, KernelNotFound, NotRunning

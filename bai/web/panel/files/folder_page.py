@@ -11,7 +11,7 @@ from bai.web.panel.files.addresses import join_path, shown
 if TYPE_CHECKING:
     from bai.web.panel.files.addresses import FileQuery, FilesAddress
     from bai.web.panel.files.sources import FileSource
-    from providers.machines.folder_listing import FileEntry, FolderListing
+    from providers.machines.files.folder_listing import FileEntry, FolderListing
 
 MOST_ROWS = 1000
 

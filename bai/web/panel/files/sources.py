@@ -14,7 +14,7 @@ from bai.web.panel.files.addresses import FilesAddress
 from bai.web.panel.views.session_page import require_session
 from bai.web.pass_view import PassView
 from bai.web.routes.logs import kernel_ids
-from providers.machines.one_file_archive import ArchivedFile, archived_file
+from providers.machines.files.one_file_archive import ArchivedFile, archived_file
 from providers.required_abilities import require_copy, require_files
 from providers.storage.base import KeepsVolumeFiles
 from reconciler.values.volume_folders import folder_of
@@ -25,7 +25,7 @@ from schemas.values.resource_ref import identity_of
 if TYPE_CHECKING:
     from bai.web.cluster_loops import ServedCluster
     from providers.abilities import CopiesFiles, KeepsFiles
-    from providers.machines.folder_listing import FolderListing
+    from providers.machines.files.folder_listing import FolderListing
     from providers.storage.base import VolumeFolder
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
+from anyio.lowlevel import checkpoint
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
@@ -282,7 +283,7 @@ class _Connection:
             if data := message.get("bytes"):
                 await self._type(data)
                 continue
-            await asyncio.sleep(0)  # Many small ones do not keep everybody else from their turn.
+            await checkpoint()  # Many small ones do not keep everybody else from their turn.
             try:
                 said = messages.read_later(message.get("text") or "")
             except messages.BadMessage:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from providers.machines.folder_listing import FolderListing
+from providers.machines.files.folder_listing import FolderListing
 from providers.process.provider import ProcessProvider
 from tests.bai.web.browser.site import Site, SpokenLogs
 from tests.bai.web.browser.test_looks import VIEWS, WIDE, is_too_wide, shots, violations

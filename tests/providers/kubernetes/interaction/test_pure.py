@@ -17,7 +17,7 @@ from providers.kubernetes.interaction.container_state import container_state
 from providers.kubernetes.interaction.execute import Outcome, parse_outcome
 from providers.kubernetes.interaction.forward import explain_refusal
 from providers.kubernetes.interaction.log_cursor import LogCursor, StampedLines
-from providers.machines.tar_command import first_complaint, pack_command, unpack_command
+from providers.machines.files.tar_command import first_complaint, pack_command, unpack_command
 from schemas.problems.errors.provider import ProviderError
 
 BEGAN = datetime(2026, 1, 1, 12, tzinfo=UTC)

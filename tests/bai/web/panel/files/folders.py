@@ -12,8 +12,9 @@ from typing import IO
 import httpx
 
 from providers.fake import FakeProvider, World
-from providers.machines import folder_view, streams
-from providers.machines.folder_listing import FolderListing, parse_listing
+from providers.machines import streams
+from providers.machines.files import folder_view
+from providers.machines.files.folder_listing import FolderListing, parse_listing
 from schemas.problems.errors.kernel import FilesRefused
 from tests.bai.web.lab import Lab
 from tests.bai.web.panel.logins import SAME, logged_in
