@@ -60,10 +60,14 @@ _GROUPS = (
     )),
 )  # fmt: skip
 
+_WITHIN = {"review": "reviews", "compare": "history"}
+"""Pages that are reached from others, and stand for these."""
+
 
 def nav_groups(cluster: str, page: str, user: Principal) -> tuple[NavGroup, ...]:
     """For who looks at `page`, the first part of an address below the cluster's; groups without a page are
     left out."""
+    page = _WITHIN.get(page, page)
     made = (NavGroup(label, tuple(_items(cluster, page, user, entries))) for label, entries in _GROUPS)
     return tuple(group for group in made if group.items)
 

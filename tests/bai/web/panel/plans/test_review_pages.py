@@ -56,6 +56,7 @@ def test_branches_with_more_are_listed_and_lead_to_their_reviews(lab: FollowingL
     assert '<span class="added">+ ' in review and "cuda.device: 1" in review
     assert review.count('<h4 class="label">before</h4>') == 1
     assert "It lacks" not in review
+    assert 'href="/clusters/here/reviews" aria-current="page"' in review
 
 
 def test_who_would_wait_and_which_quota_is_used_is_told(lab: FollowingLab) -> None:
