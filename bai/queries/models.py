@@ -113,7 +113,7 @@ class UsageQuery(Query):
     """Hours that sessions held between two moments, in seconds since the epoch; without them, all so far."""
 
     command: ClassVar[str] = "usage"
-    by: Literal["project", "user", "session"] = "project"
+    by: Literal["project", "user", "session", "project-user"] = "project"
     since: Moment = 0.0
     until: Moment | None = None
 

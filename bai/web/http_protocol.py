@@ -16,7 +16,7 @@ import struct
 import sys
 from http import HTTPStatus
 from math import ceil
-from typing import Any
+from typing import Any, cast
 
 import h11
 import uvicorn
@@ -24,7 +24,14 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from bai.web.connection_limits import Admission, ConnectionLimits, Connections, ConnectionState
+from bai.web.connection_limits import (
+    UPLOAD_STEP,
+    Admission,
+    ConnectionLimits,
+    Connections,
+    ConnectionState,
+)
+from bai.web.request_limits import is_upload
 
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 """What is answered also where there is no room for more."""
@@ -55,6 +62,11 @@ class _BoundedReader(h11.Connection):
     def __init__(self) -> None:
         super().__init__(h11.SERVER, LARGEST_HEAD)
         self._chunks = self._bytes = 0
+
+    @property
+    def body_size(self) -> int:
+        """Bytes of the body, as far as it has come."""
+        return self._bytes
 
     def next_event(self) -> Any:
         event = super().next_event()
@@ -152,14 +164,21 @@ class BoundedProtocol(H11Protocol):
         elif self._stalled:
             self._enter_stage("stalled", cycle)
         elif self.conn.their_state is h11.SEND_BODY:
-            self._enter_stage("body", cycle)
+            self._enter_stage("body", (cycle, self._upload_steps()))
         elif cycle is not None and not cycle.response_complete:
             self._enter_stage("answer", cycle)
         else:
             self._enter_stage("head" if cycle is None or self.conn.trailing_data[0] else "idle", cycle)
 
+    def _upload_steps(self) -> int:
+        """How far a file is that is taken: each step has a deadline of its own. What was refused has none."""
+        cycle = self.cycle
+        taken = cycle is not None and not cycle.response_complete and is_upload(cast(Scope, cycle.scope))
+        return cast(_BoundedReader, self.conn).body_size // UPLOAD_STEP if taken else 0
+
     def _enter_stage(self, stage: str, cycle: object) -> None:
-        """A deadline stands from the beginning of a stage of a request to its end."""
+        """A deadline stands from the beginning of a stage of a request to its end; `cycle`: the request, and
+        how far it is."""
         if (stage, cycle) == self._stage:
             return
         self._stage = stage, cycle

@@ -69,6 +69,11 @@ class Forge(Protocol):
         """Say how a commit fares in the eyes of `context`. Raises ForgeError."""
         ...
 
+    def open_request(self, branch: str, base: str, title: str, body: str) -> str:
+        """Open a pull request that would merge `branch` into `base`; gives its address. Raises
+        ForgeError."""
+        ...
+
     def open_requests(self) -> list[OpenRequest]:
         """The newest pull or merge requests that are open. Raises ForgeError."""
         ...
@@ -138,7 +143,7 @@ class ForgeApi:
 
 _HINTS = {
     401: "the token is missing, wrong or has expired",
-    403: "the token may not do this: it needs to write comments of pull requests and statuses of commits",
+    403: "the token may not do this: it needs to write pull requests, and statuses of commits",
     404: "no such repository or pull request, or the token may not see it",
 }
 

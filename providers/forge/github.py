@@ -48,6 +48,10 @@ class GitHub:
         }
         self._api.call("POST", f"{self._at}/statuses/{commit}", body)
 
+    def open_request(self, branch: str, base: str, title: str, body: str) -> str:
+        asked = {"head": branch, "base": base, "title": title, "body": body}
+        return str(self._api.call("POST", f"{self._at}/pulls", asked)["html_url"])
+
     def open_requests(self) -> list[OpenRequest]:
         found = self._api.pages(f"{self._at}/pulls", self._size, {"state": "open"})
         read = (read_request(each, _FIELDS) for each in islice(found, MOST_REQUESTS))

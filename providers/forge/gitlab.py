@@ -44,6 +44,16 @@ class GitLab:
         body = {"state": _STATES[state], "name": context, "description": shorten_description(description)}
         self._api.call("POST", f"{self._at}/statuses/{commit}", body | ({"target_url": url} if url else {}))
 
+    def open_request(self, branch: str, base: str, title: str, body: str) -> str:
+        asked = {
+            "source_branch": branch,
+            "target_branch": base,
+            "title": title,
+            "description": body,
+            "remove_source_branch": True,
+        }
+        return str(self._api.call("POST", f"{self._at}/merge_requests", asked)["web_url"])
+
     def open_requests(self) -> list[OpenRequest]:
         found = self._api.pages(f"{self._at}/merge_requests", "per_page", {"state": "opened"})
         read = (read_request(each, _FIELDS) for each in islice(found, MOST_REQUESTS))

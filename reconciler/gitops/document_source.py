@@ -120,7 +120,7 @@ class FollowedDocuments:
     """A git remote. With `approval`, a new commit is carried out only once somebody has approved it."""
 
     def __init__(self, tracker: RevisionTracker, *, approval: bool = False) -> None:
-        self._tracker = tracker
+        self._tracker = self.tracker = tracker
         self._approval = approval
         self._refused: tuple[str, str] = ("", "")
 

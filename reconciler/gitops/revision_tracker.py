@@ -56,6 +56,11 @@ class RevisionTracker:
         self._source: Source | None = None
 
     @property
+    def is_judged(self) -> bool:
+        """Whether commits must be signed, or their paths somebody's."""
+        return self.gate is not None
+
+    @property
     def last_good_commit(self) -> str:
         """The last commit that was accepted; empty when none was, or it is lost."""
         commit = self._memory.meta(self._key) or ""

@@ -65,7 +65,7 @@ def sample_changes(
     accounted: Set[str] = frozenset(),
 ) -> tuple[SampleChange, ...]:
     """The changes to the store: new samples, what is thinned out, and kernels that are no more `wanted`. Of
-    those that are only `accounted` for, the last one is kept."""
+    those that are only `accounted` for, the last two are kept: what is used now is what lies between them."""
     wanted |= accounted
     changes = [SampleChange(kernel, drop=None) for kernel in sorted(known.keys() - wanted)]
     for kernel, sample in sorted(new.items()):
@@ -74,7 +74,7 @@ def sample_changes(
         before = tuple(each for each in stored if each.at <= max(now, sample.at))
         if not math.isfinite(sample.at) or (before and sample.at - before[-1].at < SAMPLE_INTERVAL):
             continue
-        kept = (sample,) if kernel in accounted else thin_out((*before, sample), now)
+        kept = (*before[-1:], sample) if kernel in accounted else thin_out((*before, sample), now)
         changes.append(_sample_difference(kernel, stored, kept))
     return tuple(changes)
 

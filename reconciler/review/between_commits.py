@@ -84,6 +84,16 @@ def reviewed_commit(
     return ReviewedCommit(_review_between(workspace, base, head, _time_of(source, commit)), base, head)
 
 
+def review_of_documents(own: Desired, head: Desired, seen: Actual, now: float) -> Review:
+    """What documents that nobody has committed would do, on what `own` asks for and somebody has just seen of
+    the cluster. Raises PlanError."""
+    actual = replace(observed_state(seen, now), provision_status=_provision_status(own, seen))
+    base = DocumentVersion(own, actual.provision_status, planner_for(own))
+    return build_review(
+        base, DocumentVersion(head, _provision_status(head, actual), planner_for(head)), actual, now
+    )
+
+
 def _review_between(
     workspace: Workspace, base: Desired | None, head: Desired, committed: float, seen: Actual | None = None
 ) -> Review:

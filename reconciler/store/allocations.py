@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select
 
-from reconciler.store.database.engine import asking
 from reconciler.store.database.tables import allocations, audit, meta, samples
 from reconciler.store.meta import write_meta
-from reconciler.store.reads import read_recorded
 from reconciler.store.rows import consumption_from_json, consumption_to_json
-from reconciler.values.records import Allocation, Consumption, Holdings, Lease
+from reconciler.values.records import Allocation, Consumption, Holdings, Lease, Recorded
 from reconciler.values.usage.consumption import add_consumptions
 
 MAX_ALLOCATIONS = 1_000_000
@@ -47,9 +45,15 @@ def read_totals(connection: Connection, cluster: str, kernels: Sequence[str]) ->
 
 
 def read_holdings(
-    connection: Connection, cluster: str, since: float, until: float, session: str = ""
+    connection: Connection,
+    cluster: str,
+    since: float,
+    until: float,
+    recorded: Mapping[str, Recorded],
+    session: str = "",
 ) -> Holdings:
-    """What sessions (or one) held between two moments. What is over is in the order it was written in."""
+    """What sessions (or one), which are `recorded` now, held between two moments. What is over is in the
+    order it was written in."""
     query = select(_TABLE).where(
         _TABLE.c.cluster == cluster, _TABLE.c.ended > since, _TABLE.c.started < until
     )
@@ -58,7 +62,7 @@ def read_holdings(
     found = connection.execute(query.order_by(_TABLE.c.seq)).mappings()
     return Holdings(
         tuple(_allocation_from_row(row) for row in found),
-        read_recorded(asking(connection), cluster, "Session", session),
+        recorded,
         known_since(connection, cluster),
     )
 

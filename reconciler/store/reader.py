@@ -14,6 +14,7 @@ from reconciler.store import reads
 from reconciler.store.database.asked_questions import AskedQuestion
 from reconciler.store.database.questions import BUSY_MS, Ask, Row, plain_parameters, plain_rows
 from reconciler.store.database.revision import MOVED_KEY, REVISION
+from reconciler.store.figures.reads import read_figures
 from reconciler.store.record_cache import RecordCache
 from reconciler.values.records import ClusterRecords, Recorded
 from schemas.files.regular_files import require_regular_path
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from reconciler.store.database.address import StoreAddress
+    from reconciler.values.figures.recorded import FigureRow
     from reconciler.values.records import (
         Audit,
         Balance,
@@ -123,6 +125,14 @@ class StoreReader(ABC):
         """Identities of all resources that the audit has entries of."""
         with self._asking() as ask:
             return reads.audited_resources(ask, cluster)
+
+    def figures(
+        self, cluster: str, length: int, since: float, until: float, group: str | None = None
+    ) -> tuple[FigureRow, ...]:
+        """What passes told in a time, by rows of `length` seconds, oldest first; `group`: of it and of the
+        cluster alone."""
+        with self._asking() as ask:
+            return read_figures(ask, cluster, length, since, until, group)
 
     def meta(self, key: str) -> str | None:
         return self.read_metas([key]).get(key)

@@ -29,12 +29,14 @@ from reconciler.store.database.engine import (
 )
 from reconciler.store.database.questions import Ask
 from reconciler.store.database.upsert import insert_missing, replace_row
+from reconciler.store.figures.writes import write_figures
 from reconciler.store.images import write_images
 from reconciler.store.maintenance import backup
 from reconciler.store.maintenance.files import create_store_file
 from reconciler.store.maintenance.migrate import migrate, raise_if_moved
 from reconciler.store.meta import write_meta
 from reconciler.store.reader import StoreReader
+from reconciler.store.reads import read_recorded
 from reconciler.values.records import (
     Audit,
     EnforcementRecord,
@@ -43,8 +45,10 @@ from reconciler.values.records import (
     Lease,
     StoreChange,
 )
+from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
+    from reconciler.values.figures.recorded import FigureRow
     from schemas.images.facts import ImageFacts
 
 T = TypeVar("T")
@@ -127,7 +131,13 @@ class Store(StoreReader):
     def holdings(self, cluster: str, since: float, until: float, session: str = "") -> Holdings:
         """What sessions (or one) held between two moments, in one look."""
         with read_transaction(self._engine, self.address) as connection:
-            return read_holdings(connection, cluster, since, until, session)
+            ask = asking(connection)
+            if session:
+                recorded = read_recorded(ask, cluster, "Session", session)
+            else:
+                known = self._records[cluster].read(ask, cluster, on_server=self.address.on_server)
+                recorded = {name: each for name, each in known.items() if ref_of(name).kind == "Session"}
+            return read_holdings(connection, cluster, since, until, recorded, session)
 
     def clamp_future_times(self, lease: Lease, now: float) -> int:
         """Set times after `now` to now; gives how many rows had one. Raises LeaseLost."""
@@ -251,6 +261,10 @@ class Store(StoreReader):
         learned = tuple(found)
         self._write(lambda connection: write_images(connection, learned, now))
 
+    def save_figures(self, cluster: str, found: Sequence[FigureRow]) -> None:
+        """Keep what a pass told of its minute, unless that is there already."""
+        self._write(lambda connection: write_figures(connection, cluster, found))
+
     def save_plan(self, cluster: str, digest: str, document: str, now: float) -> None:
         """Keep a plan under its digest."""
         self._replace_row(tables.plans, cluster=cluster, digest=digest, document=document, at=now)
@@ -296,6 +310,15 @@ class Store(StoreReader):
             write_meta(connection, key, value)
             if entry is not None:
                 audit.append_entries(connection, cluster, [entry], entry.actor)
+
+        self._write(do)
+
+    def record_access(self, cluster: str, entry: Audit) -> None:
+        """What somebody has fetched or sent; others hear that it was written down."""
+
+        def do(connection: Connection) -> None:
+            leases.bump_revision(connection, cluster)
+            audit.append_entries(connection, cluster, [entry], entry.actor)
 
         self._write(do)
 

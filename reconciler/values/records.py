@@ -321,8 +321,8 @@ class Audit:
     commit, by which plan. Kept for good."""
 
     verb: str
-    """`create`, `update`, `replace`, `delete`, `failed`, `override` (of a Policy); `apply`, `unlock`,
-    `rebuild`, `restore`, `move`."""
+    """`create`, `update`, `replace`, `delete`, `failed`, `override` (of a Policy); `download` and `upload` of
+    files; `propose` of a change that was pushed; `apply`, `unlock`, `rebuild`, `restore`, `move`."""
     resource: str
     at: float
     cause: str = ""

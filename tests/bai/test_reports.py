@@ -9,7 +9,7 @@ import time
 import pytest
 
 from bai.cli.time_arguments import parse_period
-from bai.render.analysis.usage_report import usage_csv, usage_json
+from bai.render.analysis.usage_report import usage_columns, usage_csv, usage_json, usage_rows
 from bai.settings import Settings
 from reconciler.values.usage.totals import HeldTotal, Period
 from schemas.problems.errors.command import CommandError
@@ -56,6 +56,29 @@ def test_no_name_is_a_formula() -> None:
     report = usage_json("user", Period(0.0, 1.0), totals, None)
     rows = list(csv.reader(io.StringIO(usage_csv(report))))
     assert [row[0] for row in rows] == ["user", "'=cmd|'x'!A1", "a,b"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["=1+1", "+1", "-1", "@SUM(A1)", " =1", "\t=1", "\r=1", "\n@x", "＝1", "＋1", "－1", "＠x", "=1\n=2"],
+)  # fmt: skip
+def test_no_user_is_a_formula_in_any_column(name: str) -> None:
+    report = usage_json("project-user", Period(0.0, 1.0), {f"p/{name}": HeldTotal()}, None)
+    header, row = csv.reader(io.StringIO(usage_csv(report)))
+    assert header[:3] == ["project", "user", "sessions"] and row[0] == "p"
+    assert row[1].startswith("'") or row[1][0] == "\\"
+    assert len(row) == len(header) and row[2:] == ["0", "0", "0.0", "0.0", "0.0"]
+
+
+def test_hours_by_project_and_user_have_both_names() -> None:
+    totals = {"p/a/b": HeldTotal({"s"}), "p/": HeldTotal(), "q/ada": HeldTotal()}
+    report = usage_json("project-user", Period(0.0, 1.0), totals, None)
+    assert [(each["project"], each["user"]) for each in report["items"]] == [
+        ("p", "a/b"), ("p", ""), ("q", "ada"),
+    ]  # fmt: skip
+    rows = usage_rows("project-user", totals, wide=True)
+    assert [row[:2] for row in rows] == [["p", "a/b"], ["p", ""], ["q", "ada"], ["total", ""]]
+    assert {len(row) for row in rows} == {len(usage_columns("project-user", wide=True))}
 
 
 def test_hours_of_what_ran_and_of_what_runs(repo: Repo) -> None:

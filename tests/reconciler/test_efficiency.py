@@ -115,11 +115,12 @@ def test_who_is_measured_and_how_often(tmp_path: Path) -> None:
     assert due_kernels(desired, actual, now) == accounted_kernels(desired, actual) == {lab.kernel("x")}
     lease = lab.store.acquire("here", "me", 60.0, now)
     kernel = lab.kernel("x")
-    for at in (now, now + 70):
+    for at in (now - 70, now, now + 70):
         changes = sample_changes(
             lab.store.samples("here"), {kernel: Sample(at)}, frozenset(), at, accounted=frozenset({kernel})
         )
         lab.store.write(lease, changes)
-        assert [each.at for each in lab.store.samples("here")[kernel]] == [at]
+        kept = [each.at for each in lab.store.samples("here")[kernel]]
+        assert kept == [each for each in (at - 70, at) if each >= now - 70]
     assert not due_kernels(desired, lab.actual(), now + 129)
     assert due_kernels(desired, lab.actual(), now + 130) == {kernel}

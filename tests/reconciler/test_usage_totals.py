@@ -106,7 +106,7 @@ def test_hours_are_those_of_every_second(tmp_path: Path, seed: int) -> None:
         world.pass_time(chance.randint(0, 50))
     since = chance.randint(-10, world.now)
     period = Period(float(since), float(since + chance.randint(1, 600)))
-    for by in ("project", "user", "session"):
+    for by in ("project", "user", "session", "project-user"):
         said = reported(world, period, by)
         wanted = counted(world, period, by)
         if goes_on:
@@ -136,7 +136,8 @@ def counted(world: World, period: Period, by: By) -> dict[str, tuple[int, int]]:
 
 
 def key_name(by: str, name: str) -> str:
-    return {"project": name.split("/")[1], "user": f"of-{name[-1]}", "session": name}[by]
+    project, user = name.split("/")[1], f"of-{name[-1]}"
+    return {"project": project, "user": user, "session": name, "project-user": f"{project}/{user}"}[by]
 
 
 def test_nothing_counts_twice_where_a_session_goes_on_after_all(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ class Subject(StrEnum):
     project = "project"
     user = "user"
     session = "session"
+    project_user = "project-user"
 
 
 @app.command()
@@ -48,6 +49,7 @@ def usage(
     bai report usage --month 2026-11             by project, like sreport
     bai report usage --by user --since 7d        the last week
     bai report usage --by session -o csv         for a spreadsheet
+    bai report usage --by project-user -o csv    what is charged to whom: showback
     """
     import time
 

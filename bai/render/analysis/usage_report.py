@@ -8,28 +8,29 @@ from collections.abc import Mapping
 from typing import Any
 
 from bai.render.humanize import clean, iso_time
-from reconciler.values.usage.totals import MILLI_HOUR, HeldTotal, Period
+from reconciler.values.usage.totals import MILLI_HOUR, HeldTotal, Period, names_of
 
 COLUMNS = ("sessions", "starts", "gpu hours", "cpu hours", "memory GiB hours")
 _FIGURES = ("sessions", "starts", "gpuHours", "cpuHours", "memoryGiBHours")
 _GIB_HOUR = 3_600_000 << 30
-_FORMULA = ("=", "+", "-", "@")
-"""How a cell begins that a spreadsheet takes for a formula."""
+_FORMULA = ("=", "+", "-", "@", "＝", "＋", "－", "＠")
+"""How a cell begins that a spreadsheet takes for a formula, some also in their full width."""
 
 
-def usage_rows(totals: Mapping[str, HeldTotal], *, wide: bool) -> list[list[str]]:
+def usage_rows(by: str, totals: Mapping[str, HeldTotal], *, wide: bool) -> list[list[str]]:
     """A row for each, and their sum; `wide`: with memory, and hours by slot."""
-    rows = [_row(name, total, wide) for name, total in totals.items()]
-    return [*rows, _row("total", sum_of(totals), wide)] if len(rows) > 1 else rows
+    rows = [_row(list(names_of(by, key).values()), total, wide) for key, total in totals.items()]
+    sum_names = ["total", *("" for _ in by.split("-")[1:])]
+    return [*rows, _row(sum_names, sum_of(totals), wide)] if len(rows) > 1 else rows
 
 
 def usage_columns(by: str, *, wide: bool) -> list[str]:
-    return [by, *(COLUMNS if wide else COLUMNS[:4]), *(["by slot"] if wide else [])]
+    return [*by.split("-"), *(COLUMNS if wide else COLUMNS[:4]), *(["by slot"] if wide else [])]
 
 
-def _row(name: str, total: HeldTotal, wide: bool) -> list[str]:
+def _row(names: list[str], total: HeldTotal, wide: bool) -> list[str]:
     cells = [
-        clean(name),
+        *map(clean, names),
         str(len(total.sessions)),
         str(len(total.starts)),
         _text(total.gpu, MILLI_HOUR),
@@ -67,7 +68,7 @@ def usage_json(
         "since": iso_time(period.since),
         "until": iso_time(period.until),
         "completeSince": iso_time(since) if since is not None else None,
-        "items": [{by: name, **_total_json(total)} for name, total in totals.items()],
+        "items": [{**names_of(by, key), **_total_json(total)} for key, total in totals.items()],
         "total": _total_json(sum_of(totals)),
     }
 
@@ -94,15 +95,18 @@ def incomplete_note(report: Mapping[str, Any]) -> str:
 def usage_csv(report: Mapping[str, Any]) -> str:
     """A line for each of a `bai.usage/v1`, without a sum; texts that a spreadsheet would compute stay texts.
     Raises KeyError, TypeError and AttributeError for what is none."""
-    by = str(report["by"])
+    columns = str(report["by"]).split("-")
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
-    writer.writerow([by, *_FIGURES])
+    writer.writerow([*columns, *_FIGURES])
     for item in report["items"]:
-        name = clean(item[by])
-        text = f"'{name}" if name.startswith(_FORMULA) else name
-        writer.writerow([text, *(_number(item[each]) for each in _FIGURES)])
+        names = (_text_cell(clean(item[each])) for each in columns)
+        writer.writerow([*names, *(_number(item[each]) for each in _FIGURES)])
     return out.getvalue()
+
+
+def _text_cell(text: str) -> str:
+    return f"'{text}" if text.lstrip().startswith(_FORMULA) else text
 
 
 def _number(value: Any) -> float:

@@ -43,6 +43,7 @@ _GROUPS = (
         _Entry("nodes", "Nodes", "n"),
         _Entry("queue", "Queue", "q"),
         _Entry("sessions", "Sessions", "s"),
+        _Entry("new", "New session", "w"),
     )),
     ("Changes", (
         _Entry("plan", "Plan", "p", Role.viewer),
@@ -52,10 +53,18 @@ _GROUPS = (
         _Entry("audit", "Audit", "a"),
     )),
     ("Numbers", (
+        _Entry("numbers", "Over time", "o"),
         _Entry("usage", "Usage", "u"),
         _Entry("capacity", "Capacity", "f"),
     )),
     ("Administration", (
+        _Entry("projects", "Projects", "j"),
+        _Entry("users", "Users", "w"),
+        _Entry("groups", "Groups", "d"),
+        _Entry("waves", "Provisioning", "v", Role.viewer),
+        _Entry("storage", "Storage", "k"),
+        _Entry("images", "Images", "i"),
+        _Entry("notifications", "Notifications", "b", Role.viewer),
         _Entry("resources", "Resources", "r"),
     )),
 )  # fmt: skip

@@ -191,6 +191,19 @@ audit = Table(
 )
 """Triggers refuse to change or delete rows. `changes` is JSON."""
 
+figures = Table(
+    "figures",
+    metadata,
+    Column("cluster", EscapedText, primary_key=True),
+    Column("length", Integer, primary_key=True, autoincrement=False),
+    Column("at", Timestamp, primary_key=True),
+    Column("resource_group", EscapedText, primary_key=True),
+    Column("count", Integer, nullable=False),
+    Column("sums", EscapedText, nullable=False),
+)
+"""What `count` passes told in `length` seconds from `at`, by resource group; empty for the cluster. `sums` is
+JSON."""
+
 hardware = Table(
     "hardware",
     metadata,

@@ -19,9 +19,10 @@ def replace_row(connection: Connection, table: Table, values: Mapping[str, Any])
     connection.execute(_replacing(is_server(connection), table, *values), values)
 
 
-def insert_missing(connection: Connection, table: Table, values: Mapping[str, Any]) -> None:
-    """Put the row there unless there is one with its primary key."""
-    connection.execute(_inserting_missing(is_server(connection), table), values)
+def insert_missing(connection: Connection, table: Table, values: Mapping[str, Any]) -> bool:
+    """Put the row there unless there is one with its primary key; gives whether it was put there."""
+    put = connection.execute(_inserting_missing(is_server(connection), table), values)
+    return put.rowcount > 0
 
 
 @lru_cache
@@ -34,7 +35,8 @@ def _replacing(on_server: bool, table: Table, *names: str) -> Executable:
 
 @lru_cache
 def _inserting_missing(on_server: bool, table: Table) -> Executable:
-    return _insert(on_server, table).on_conflict_do_nothing()
+    # Of an insertion it is forgotten otherwise how many rows there were.
+    return _insert(on_server, table).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
 
 
 def _insert(on_server: bool, table: Table) -> postgresql.Insert | sqlite.Insert:

@@ -15,7 +15,7 @@ from reconciler.values.usage.allocations import current_allocation
 from schemas.hardware.mig import whole_slices
 from schemas.values.resource_ref import ref_of
 
-By = Literal["project", "user", "session"]
+By = Literal["project", "user", "session", "project-user"]
 _MIG = re.compile(r"\.mig\.(([1-9])g\..+)")
 CLOCK_TOLERANCE = 300.0
 """Seconds that the clocks of those who write and who read may be apart."""
@@ -96,7 +96,16 @@ def key_of(by: By, user_of: Callable[[str], str]) -> Callable[[Allocation], str]
         return lambda each: user_of(each.user)
     if by == "project":
         return lambda each: ref_of(each.session).project
+    if by == "project-user":
+        # No project has a slash in its name: what is before the first is the project's.
+        return lambda each: f"{ref_of(each.session).project}/{user_of(each.user)}"
     return lambda each: each.session
+
+
+def names_of(by: str, key: str) -> dict[str, str]:
+    """What a key stands for: `{"project": "vision", "user": "ada"}`."""
+    words = by.split("-")
+    return dict(zip(words, key.split("/", 1) if len(words) > 1 else [key], strict=True))
 
 
 def _of_whole(slot: str, amount: int, models: Collection[str]) -> int:

@@ -22,7 +22,7 @@ from bai.web.panel.access.visitor import LoginNeeded, Visitor, current_visitor
 from bai.web.panel.blocks import redacted
 from bai.web.panel.links import path
 from bai.web.panel.navigation import nav_groups
-from bai.web.panel.pages import POLICY, Frame, Panel
+from bai.web.panel.pages import POLICY, Frame, Panel, SimulatedTime
 from bai.web.pass_view import PassView
 from reconciler.controller.cycle import ReconcileCycle
 from schemas.problems.errors.base import BaiError
@@ -127,13 +127,21 @@ def cluster_frame(request: Request, cluster: ServedCluster, visitor: Visitor) ->
         clusters=tuple(loops.clusters),
         user=visitor.principal.name,
         role=visitor.role,
+        guest=visitor.guest,
         nav=nav,
         live=path("clusters", name, "live", known=panel.news[name].count),
+        simulation=_simulated_time(cluster),
         form_token=panel.sealer.form_token(visitor.sealed),
         notes=tuple(notes),
         commit=cluster.loop.workspace.commit,
         last_pass=iso_time(latest.ended) if latest is not None else "",
     )
+
+
+def _simulated_time(cluster: ServedCluster) -> SimulatedTime | None:
+    if cluster.simulation is None:
+        return None
+    return SimulatedTime(int(1000 * cluster.loop.workspace.clock.now()), cluster.simulation.pace)
 
 
 def _notes(done: ReconcileCycle) -> tuple[str, ...]:

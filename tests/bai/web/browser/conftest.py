@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reconciler.controller.figure_recorder import FigureRecorder
 from tests.bai.web.browser.site import Site, SpokenLogs
 from tests.bai.web.lab import Lab, serving
 from tests.bai.web.panel.rendering import LABELLED_NODE, two_projects
@@ -14,6 +15,7 @@ from tests.lab.browser import Chromium
 
 def _served(folder: Path, chromium: Chromium) -> Iterator[Site]:
     lab = Lab(folder, node=LABELLED_NODE)
+    lab.loop.add_listener(FigureRecorder(lab.loop).record)
     logs = SpokenLogs(lab.world)
     lab.workspace.provider = logs
     two_projects(lab)
@@ -21,6 +23,14 @@ def _served(folder: Path, chromium: Chromium) -> Iterator[Site]:
         yield Site(lab, address, logs, chromium)
         logs.end()
     lab.close()
+
+
+@pytest.fixture
+def shots(tmp_path: Path) -> Path:
+    """Where pictures of pages are kept."""
+    folder = Path(os.environ.get("BAI_SHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="module")
@@ -37,6 +47,7 @@ def own_site(tmp_path: Path, chromium: Chromium) -> Iterator[Site]:
 
 @pytest.fixture
 def shots(tmp_path: Path) -> Path:
+    """Where pictures go."""
     folder = Path(os.environ.get("BAI_SHOTS") or tmp_path)
     folder.mkdir(parents=True, exist_ok=True)
     return folder

@@ -24,8 +24,13 @@ PAGES = (
         f"/clusters/here/{each}"
         for each in (
             "nodes", "nodes/n1", "queue", "sessions", "sessions?q=none", "sessions/p/own",
+            "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "history", "events",
+            "audit", "usage", "capacity", "resources", "resources/Session/p/own", "nodes/none",
+            "new?copy=Session/p/own", "change?action=end&target=Session/p/own",
+            "change?action=node&target=Node/n1&value=drained", "change?action=edit&target=Node/n1",
             "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "reviews",
             "compare", "history", "events", "audit", "usage", "capacity", "resources",
+            "audit", "usage", "capacity", "numbers?range=6h", "numbers/showback", "resources",
             "resources/Session/p/own", "nodes/none",
         )
     ),
@@ -59,6 +64,11 @@ def is_too_wide(page: Page) -> bool:
 
 @pytest.mark.parametrize("address", PAGES)
 def test_a_page_can_be_read_by_everybody(site: Site, shots: Path, address: str) -> None:
+    check_looks(site, shots, address)
+
+
+def check_looks(site: Site, shots: Path, address: str) -> None:
+    """A page of a site, in each view."""
     kept: dict[str, Any] = {} if address == "/login" else {"storage_state": site.logged_in}
     visit = site.visit(viewport=WIDE, reduced_motion="reduce", **kept)
     page, name = visit.page, re.sub(r"\W+", "-", address).strip("-")

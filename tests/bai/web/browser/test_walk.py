@@ -44,7 +44,8 @@ def test_a_visitor_logs_in_walks_every_page_and_logs_out(site: Site) -> None:
         expect(page.locator(".nav [aria-current=page]")).to_have_attribute(
             "href", href.removeprefix(site.address)
         )
-        visit.waits_for_news()
+        if label != "New session":  # What somebody types there is not replaced.
+            visit.waits_for_news()
     page.get_by_role("button", name="Log out").click()
     page.wait_for_url(f"{site.address}/login")
     visit.in_cluster("queue")

@@ -1,0 +1,1 @@
+"""Figures over time: how rows are written, added up, forgotten and read."""

@@ -1,0 +1,1 @@
+"""A pass in figures, for monitoring and over time. Read `pass_figures` first."""
