@@ -26,11 +26,9 @@ from reconciler.controller.figure_recorder import FigureRecorder
 PAGES = (
     "", "nodes", "nodes/dgx-0007", "queue", "sessions", "sessions?q=s99&sort=gpus", "sessions/p/s1", "plan",
     "reviews", "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
-    "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
     "nodes?group=all&page=7", "projects", "projects/p", "users", "groups", "groups/all", "waves", "storage",
-    "images", "notifications", "audit?actor=loop&verb=create",
-    "numbers", "numbers?range=30d", "numbers/data", "numbers/showback", "numbers/showback.csv",
-    "new", "new?copy=Session/p/s1",
+    "images", "notifications", "audit?actor=loop&verb=create", "numbers", "numbers?range=30d", "numbers/data",
+    "numbers/showback", "numbers/showback.csv", "new", "new?copy=Session/p/s1", "sessions/p/s1/terminal",
 )  # fmt: skip
 DRAFT = """\
 apiVersion: bai/v1
@@ -80,6 +78,7 @@ def main(nodes: int = 1250, sessions: int = 10_000) -> None:
             bench.once()
         fill_figures(bench)
         app = create_app(loops, StaticAccess([AnonymousAuthenticator(Role.viewer)]))
+        app = create_app(loops, StaticAccess([AnonymousAuthenticator(Role.operator)]))
         with TestClient(app) as client:
             print(f"{nodes} nodes, {sessions} sessions   first ms  kept ms   304 ms     bytes")
             for page in PAGES:

@@ -33,6 +33,8 @@ from bai.web.panel.routes import (
     session_pages,
     static_files,
 )
+from bai.web.panel.terminal import routes as terminal_pages
+from bai.web.panel.terminal.terminals import Terminals
 from bai.web.request_limits import ANSWER_TIMEOUT, RequestLimits
 from bai.web.routes import (
     audits,
@@ -58,8 +60,8 @@ what is another project's 404."""
 
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
 _PAGES = (
-    login, static_files, live_news, cluster_pages, session_pages, file_pages, uploads, plan_routes,
-    order_routes, report_pages, administration, proposals, numbers_pages,
+    login, static_files, live_news, cluster_pages, session_pages, file_pages, uploads, terminal_pages,
+    plan_routes, order_routes, report_pages, administration, proposals, numbers_pages,
 )  # fmt: skip
 
 
@@ -84,6 +86,7 @@ def create_app(
     app.state.transfers, app.state.largest_upload = Transfers(), options.largest_upload
     app.state.proposals = ProposalDesks(loops.clusters, options.proposals)
     app.state.reviews = {name: CommitReviews(cluster) for name, cluster in loops.clusters.items()}
+    app.state.terminals = Terminals()
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics)

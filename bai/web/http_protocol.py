@@ -32,6 +32,7 @@ from bai.web.connection_limits import (
     ConnectionState,
 )
 from bai.web.request_limits import is_upload
+from bai.web.websocket_protocol import BoundedWebSocket, websocket_options
 
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 """What is answered also where there is no room for more."""
@@ -51,8 +52,8 @@ class ServerConfig(uvicorn.Config):
     def __init__(self, app: ASGIApp, limits: ConnectionLimits, **options: Any) -> None:
         self.connections = Connections(limits)
         super().__init__(
-            app, http=BoundedProtocol, ws="none", log_level="error", access_log=False, server_header=False,
-            proxy_headers=False, timeout_keep_alive=ceil(limits.idle), **options,
+            app, http=BoundedProtocol, log_level="error", access_log=False, server_header=False,
+            proxy_headers=False, timeout_keep_alive=ceil(limits.idle), **websocket_options(), **options,
         )  # fmt: skip
 
 
@@ -97,7 +98,8 @@ class BoundedProtocol(H11Protocol):
         super().__init__(config, *others, **named)
         self.conn = _BoundedReader()
         self._connections, self._limits = config.connections, config.connections.limits
-        self._stalled = False
+        self._stalled = self._is_probe = False
+        self._socket: BoundedWebSocket | None = None
         self._stage: tuple[str, object] = ("", None)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -121,15 +123,33 @@ class BoundedProtocol(H11Protocol):
             self.drop()
             return
         if admission is Admission.probes:
-            self.app = _probes_only(self.app)
+            self.app, self._is_probe = _probes_only(self.app), True
         self._enter_stage("head", None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._connections.forget(self)
+        self._forget()
         self._unset_keepalive_if_required()
+
+    def _forget(self) -> None:
+        self._connections.forget(self)
         if self._timer is not None:
             self._timer.cancel()
+
+    def _should_upgrade_to_ws(self) -> bool:
+        return super()._should_upgrade_to_ws() and not self._is_probe
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """For all that is counted, it stays this connection."""
+        super().handle_websocket_upgrade(event)
+        socket = self.transport.get_protocol()
+        assert isinstance(socket, BoundedWebSocket)
+        socket.on_stall, socket.on_lost = self._on_socket_stall, self._forget
+        self._socket = socket
+        self._on_socket_stall(False)
+
+    def _on_socket_stall(self, stalled: bool) -> None:
+        self._enter_stage("stalled" if stalled else "answer", self._socket)
 
     def data_received(self, data: bytes) -> None:
         if not self.transport.is_closing():
@@ -159,6 +179,8 @@ class BoundedProtocol(H11Protocol):
 
     def _update_stage(self) -> None:
         cycle = self.cycle
+        if self._socket is not None:
+            return
         if self.transport.is_closing():
             self._enter_stage("end", None)
         elif self._stalled:

@@ -121,6 +121,7 @@ class Server:
                     with _monitored(server, self._loops):
                         server.run([self._socket])
                 finally:
+                    app.state.terminals.close()
                     self._loops.halt()
                     ended = self._loops.join(SHUTDOWN_TIMEOUT)
         finally:

@@ -313,8 +313,8 @@ class Store(StoreReader):
 
         self._write(do)
 
-    def record_access(self, cluster: str, entry: Audit) -> None:
-        """What somebody has fetched or sent; others hear that it was written down."""
+    def record_audit(self, cluster: str, entry: Audit) -> None:
+        """Write down what somebody has done who wrote nothing else; others hear of it."""
 
         def do(connection: Connection) -> None:
             leases.bump_revision(connection, cluster)

@@ -322,7 +322,8 @@ class Audit:
 
     verb: str
     """`create`, `update`, `replace`, `delete`, `failed`, `override` (of a Policy); `download` and `upload` of
-    files; `propose` of a change that was pushed; `apply`, `unlock`, `rebuild`, `restore`, `move`."""
+    files; `propose` of a change that was pushed; `apply`, `unlock`, `rebuild`, `restore`, `move`;
+    `open-terminal`, `close-terminal`."""
     resource: str
     at: float
     cause: str = ""

@@ -13,7 +13,7 @@ import hmac
 import secrets
 
 from cryptography.fernet import Fernet, InvalidToken
-from starlette.requests import Request
+from starlette.requests import HTTPConnection, Request
 from starlette.responses import Response
 
 LIFETIME = 12 * 3600
@@ -89,14 +89,14 @@ class CookieSealer:
         return hmac.compare_digest(text.encode(), self.form_token(sealed).encode())
 
 
-def is_encrypted(request: Request) -> bool:
+def is_encrypted(request: HTTPConnection) -> bool:
     """Whether the browser speaks HTTPS, with us or with a proxy before us. Who lies about that weakens only a
     cookie of their own."""
     forwarded = request.headers.get("x-forwarded-proto", "").partition(",")[0].strip()
-    return request.url.scheme == "https" or forwarded == "https"
+    return request.url.scheme in ("https", "wss") or forwarded == "https"
 
 
-def read_cookie(request: Request, name: str = LOGIN) -> str:
+def read_cookie(request: HTTPConnection, name: str = LOGIN) -> str:
     """As it is sealed; empty without one, and where there are two: one of them is somebody else's."""
     # Starlette's own reading takes names for ours that have odd blanks before them, which browsers let other
     # hosts set, although they begin with `__Host-`.
@@ -122,5 +122,5 @@ def set_cookie(
     )  # fmt: skip
 
 
-def _full_name(request: Request, name: str) -> str:
+def _full_name(request: HTTPConnection, name: str) -> str:
     return f"__Host-{name}" if is_encrypted(request) else name

@@ -7,7 +7,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, HTTPException, Request
+from fastapi import Depends, HTTPException
+from fastapi.requests import HTTPConnection
 from starlette.concurrency import run_in_threadpool
 
 from bai.web.auth.bearer import is_signed
@@ -49,7 +50,7 @@ class Visitor:
         return f"{greatest.name} of {', '.join(sorted(projects)) or 'no project'}"
 
 
-async def find_principal(access: Access, request: Request, token: str) -> Principal:
+async def find_principal(access: Access, request: HTTPConnection, token: str) -> Principal:
     """Whose token it is; without one, whom the connection or a proxy says. Raises PermissionError."""
     peer = request.client.host if request.client else ""
     headers = {name.lower(): value for name, value in request.headers.items()}
@@ -61,7 +62,7 @@ async def find_principal(access: Access, request: Request, token: str) -> Princi
     return authenticate(access, headers, peer)
 
 
-async def current_visitor(request: Request) -> Visitor:
+async def current_visitor(request: HTTPConnection) -> Visitor:
     """Raises LoginNeeded; answers 403 to those who may nothing."""
     sealed = read_cookie(request)
     try:
@@ -73,7 +74,7 @@ async def current_visitor(request: Request) -> Visitor:
     return Visitor(principal, sealed)
 
 
-async def _principal_of_cookie(request: Request, sealed: str) -> Principal:
+async def _principal_of_cookie(request: HTTPConnection, sealed: str) -> Principal:
     """Raises PermissionError."""
     access: Access = request.app.state.access
     sealer: CookieSealer = request.app.state.panel.sealer

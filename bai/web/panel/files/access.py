@@ -72,7 +72,7 @@ class FileAccess:
         where = f"{asked.kernel}:{path}" if asked.kernel else path
         words = f"{shown(where)}, {count} bytes ({size(count)}){'' if whole else ', broken off'}"
         entry = Audit(verb, self.source.identity, workspace.clock.now(), words, self.user)
-        workspace.store.record_access(self.cluster.name, entry)
+        workspace.store.record_audit(self.cluster.name, entry)
 
 
 def refusal(error: Exception, *, status: int = 404) -> HTTPException:

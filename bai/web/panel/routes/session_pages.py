@@ -42,16 +42,17 @@ def session(
     explain: bool = False,
 ) -> Response:
     """`explain`: also how close each node comes."""
-
-    may = visitor.principal.may(Role.operator, project)
+    operates = visitor.principal.may(Role.operator, project)
 
     def make(view: PassView) -> Values:
-        return {"page": session_page(view, project, name, explain=explain), "may_open_files": may}
+        return {"page": session_page(view, project, name, explain=explain), "operates": operates}
 
     if explain:
         # Made before the page is, for which everybody else waits.
         _ = PassView(cluster, visitor.principal).study
-    return cluster_page(request, cluster, visitor, "session.html", make, key=(project, name, explain, may))
+    return cluster_page(
+        request, cluster, visitor, "session.html", make, key=(project, name, explain, operates)
+    )
 
 
 @router.get(f"{_SESSION}/logs")

@@ -226,7 +226,7 @@ def test_pages_can_be_read_without_scripts(site: Site) -> None:
 
 
 def test_the_first_page_is_small(site: Site) -> None:
-    visit = site.visit(storage_state=site.logged_in)
+    visit = site.visit(storage_state=site.logged_in())
     network = visit.page.context.new_cdp_session(visit.page)
     sizes: list[float] = []
     network.on("Network.loadingFinished", lambda event: sizes.append(event["encodedDataLength"]))
