@@ -47,7 +47,7 @@ _GROUPS = (
     )),
     ("Changes", (
         _Entry("plan", "Plan", "p", Role.viewer),
-        _Entry("reviews", "Reviews", "v", Role.viewer),
+        _Entry("reviews", "Reviews", "m", Role.viewer),
         _Entry("history", "History", "h", Role.viewer),
         _Entry("events", "Events", "e"),
         _Entry("audit", "Audit", "a"),
@@ -59,7 +59,7 @@ _GROUPS = (
     )),
     ("Administration", (
         _Entry("projects", "Projects", "j"),
-        _Entry("users", "Users", "w"),
+        _Entry("users", "Users", "l"),
         _Entry("groups", "Groups", "d"),
         _Entry("waves", "Provisioning", "v", Role.viewer),
         _Entry("storage", "Storage", "k"),

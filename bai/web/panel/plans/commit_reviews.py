@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import threading
 import time
@@ -17,7 +16,6 @@ from bai.web.cluster_loops import ServedCluster
 from bai.web.etag_cache import ENTRY_OVERHEAD, VersionedCache
 from bai.web.panel.plans.commits import require_git
 from bai.web.panel.plans.open_requests import KnownRequests, OpenRequests
-from providers.forge.of_remote import forge_of_remote
 from reconciler.gitops.proposed_heads import ProposedHeads
 from reconciler.review.between_commits import ReviewedCommit, desired_at, reviewed_commit
 from schemas.problems.errors.base import BaiError
@@ -41,6 +39,10 @@ _PULL = re.compile(r"#([1-9][0-9]{0,8})")
 FindForge = Callable[[str], "Forge | None"]
 
 
+def _no_forge(url: str) -> None:
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class FoundCommit:
     """A commit by its full name, in the repository that has it. `named`: as somebody asked for it; `pull`:
@@ -62,9 +64,10 @@ class _KeptReview:
 
 
 class CommitReviews:
-    """Of one cluster. `find_forge`: the forge that a remote's address leads to; raises ForgeUnknown."""
+    """Of one cluster. `find_forge`: the forge that a remote's address leads to, None for none; raises
+    ForgeUnknown."""
 
-    def __init__(self, cluster: ServedCluster, find_forge: FindForge | None = None) -> None:
+    def __init__(self, cluster: ServedCluster, find_forge: FindForge = _no_forge) -> None:
         self._cluster = cluster
         self._reviews: OrderedDict[Hashable, _KeptReview] = OrderedDict()
         self._making = threading.Lock()
@@ -73,7 +76,7 @@ class CommitReviews:
         )
         self._lock = threading.Lock()
         self._next_fetch, self._fetches = 0.0, 0
-        self._find_forge = find_forge or (lambda url: forge_of_remote(url, os.environ))
+        self._find_forge = find_forge
         self._heads: ProposedHeads | None = None
         self._requests: OpenRequests | None = None
         self._forge_problem = ""
