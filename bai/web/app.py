@@ -85,7 +85,8 @@ def create_app(
     app.state.code_flow = CodeFlow(app.state.panel.sealer, options.public_url)
     app.state.transfers, app.state.largest_upload = Transfers(), options.largest_upload
     app.state.proposals = ProposalDesks(loops.clusters, options.proposals)
-    app.state.reviews = {name: CommitReviews(cluster) for name, cluster in loops.clusters.items()}
+    find_forge = options.proposals.find_forge
+    app.state.reviews = {name: CommitReviews(each, find_forge) for name, each in loops.clusters.items()}
     app.state.terminals = Terminals()
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)

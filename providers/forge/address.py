@@ -11,15 +11,18 @@ from providers.forge.github import GitHub
 from providers.forge.gitlab import GitLab
 from schemas.problems.errors.forge import ForgeUnknown
 
-_KNOWN = {"github.com": "https://api.github.com", "gitlab.com": "https://gitlab.com/api/v4"}
+_KNOWN = {
+    "github.com": "https://api.github.com", "gitlab.com": "https://gitlab.com/api/v4",
+    "codeberg.org": "https://codeberg.org/api/v1",
+}  # fmt: skip
 _SCP = re.compile(r"(?:[^@/]+@)?([^:/]+):(?!//)(.+)")
 """`git@forge.example:owner/name.git`."""
 
 
 def forge_of_remote(remote: str, token: str, api: str = "") -> Forge:
     """`api`: the address of the forge's API, `https://forge.example/api/v1` (Gitea, Forgejo),
-    `https://gitlab.example/api/v4` or GitHub's; may be left out for github.com and gitlab.com. Raises
-    ForgeUnknown."""
+    `https://gitlab.example/api/v4` or GitHub's; may be left out for github.com, gitlab.com and codeberg.org.
+    Raises ForgeUnknown."""
     host, repository = _split_remote(remote)
     url = (api or _KNOWN.get(host, "")).rstrip("/")
     if not url:

@@ -70,12 +70,14 @@ class ReviewedCommit:
     head: Desired
 
 
-def reviewed_commit(workspace: Workspace, revision: str, git: Path | None = None) -> ReviewedCommit:
+def reviewed_commit(
+    workspace: Workspace, revision: str, git: Path | None = None, head: Desired | None = None
+) -> ReviewedCommit:
     """The same as `review_of`. `git`: the repository that has the commit, where it is another one than the
-    documents'. Raises the same."""
+    documents'; `head`: what the documents say there, where that is known. Raises the same."""
     source = workspace.source if git is None else replace(workspace.source, git=git)
     commit = resolve_commit(_git_directory(source, revision), revision)
-    head = desired_at(workspace, commit, source)
+    head = head or desired_at(workspace, commit, source)
     if head is None:
         raise PlanError(why=f"{commit[:12]} has no cluster {workspace.cluster.name}")
     base = workspace.desired()

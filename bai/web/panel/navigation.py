@@ -47,7 +47,7 @@ _GROUPS = (
     )),
     ("Changes", (
         _Entry("plan", "Plan", "p", Role.viewer),
-        _Entry("reviews", "Reviews", "v", Role.viewer),
+        _Entry("reviews", "Reviews", "m", Role.viewer),
         _Entry("history", "History", "h", Role.viewer),
         _Entry("events", "Events", "e"),
         _Entry("audit", "Audit", "a"),
@@ -59,7 +59,7 @@ _GROUPS = (
     )),
     ("Administration", (
         _Entry("projects", "Projects", "j"),
-        _Entry("users", "Users", "w"),
+        _Entry("users", "Users", "l"),
         _Entry("groups", "Groups", "d"),
         _Entry("waves", "Provisioning", "v", Role.viewer),
         _Entry("storage", "Storage", "k"),
@@ -69,10 +69,14 @@ _GROUPS = (
     )),
 )  # fmt: skip
 
+_WITHIN = {"review": "reviews", "compare": "history"}
+"""Pages that are reached from others, and stand for these."""
+
 
 def nav_groups(cluster: str, page: str, user: Principal) -> tuple[NavGroup, ...]:
     """For who looks at `page`, the first part of an address below the cluster's; groups without a page are
     left out."""
+    page = _WITHIN.get(page, page)
     made = (NavGroup(label, tuple(_items(cluster, page, user, entries))) for label, entries in _GROUPS)
     return tuple(group for group in made if group.items)
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import re
 import threading
 import time
-from collections.abc import Callable
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,7 +16,6 @@ from bai.web.cluster_loops import ServedCluster
 from bai.web.etag_cache import ENTRY_OVERHEAD, VersionedCache
 from bai.web.panel.plans.commits import require_git
 from bai.web.panel.plans.open_requests import KnownRequests, OpenRequests
-from providers.forge.of_remote import forge_of_remote
 from reconciler.gitops.proposed_heads import ProposedHeads
 from reconciler.review.between_commits import ReviewedCommit, desired_at, reviewed_commit
 from schemas.problems.errors.base import BaiError
@@ -28,13 +27,20 @@ if TYPE_CHECKING:
     from reconciler.values.state import Desired
 
 MOST_KEPT = 8
-"""Reviews that are kept, of one version of the cluster."""
+"""Reviews that are kept."""
+LONG, STALE = 1.0, 10.0
+"""Seconds that making one must take to be long, and how many times as long it is shown before it is made
+anew: pages that are open do not keep a large cluster's server busy."""
 MOST_DOCUMENTS = 4
 """Commits whose documents are kept."""
 FETCH_INTERVAL = 30.0
 """Seconds after which a replica that stands by asks the remote again."""
 _PULL = re.compile(r"#([1-9][0-9]{0,8})")
 FindForge = Callable[[str], "Forge | None"]
+
+
+def _no_forge(url: str) -> None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +54,29 @@ class FoundCommit:
     pull: int = 0
 
 
-class CommitReviews:
-    """Of one cluster. `find_forge`: the forge that a remote's address leads to; raises ForgeUnknown."""
+@dataclass(frozen=True, slots=True)
+class _KeptReview:
+    """`version`: of the cluster; `until`: when it is too old for others."""
 
-    def __init__(self, cluster: ServedCluster, find_forge: FindForge | None = None) -> None:
+    made: ReviewedCommit
+    version: Hashable
+    until: float
+
+
+class CommitReviews:
+    """Of one cluster. `find_forge`: the forge that a remote's address leads to, None for none; raises
+    ForgeUnknown."""
+
+    def __init__(self, cluster: ServedCluster, find_forge: FindForge = _no_forge) -> None:
         self._cluster = cluster
-        self._reviews: VersionedCache[ReviewedCommit] = VersionedCache(
-            lambda review: 0, MOST_KEPT * ENTRY_OVERHEAD
-        )
+        self._reviews: OrderedDict[Hashable, _KeptReview] = OrderedDict()
+        self._making = threading.Lock()
         self._documents: VersionedCache[Desired] = VersionedCache(
             lambda desired: 0, MOST_DOCUMENTS * ENTRY_OVERHEAD
         )
         self._lock = threading.Lock()
         self._next_fetch, self._fetches = 0.0, 0
-        self._find_forge = find_forge or (lambda url: forge_of_remote(url, os.environ))
+        self._find_forge = find_forge
         self._heads: ProposedHeads | None = None
         self._requests: OpenRequests | None = None
         self._forge_problem = ""
@@ -116,13 +131,27 @@ class CommitReviews:
             return FoundCommit(named.strip(), self._heads.find(number), self._heads.folder, number)
         return FoundCommit(named, self._cluster.find_commit(named), self.git)
 
-    def review(self, found: FoundCommit) -> ReviewedCommit:
-        """What it would do beside what runs. Raises CannotRead, InvalidRepository, PlanError, StoreError."""
-        key, version = (found.commit, found.git), self._cluster.version()
-        return self._reviews.get(key, version, lambda: self._make_review(found))
+    def review(self, found: FoundCommit, *, fresh: bool = True) -> ReviewedCommit:
+        """What it would do beside what runs. Without `fresh` it may be a little older, where it takes long to
+        make and the documents in force are the same. Raises CannotRead, InvalidRepository, PlanError,
+        StoreError."""
+        key, version = (found.commit, found.git, self.in_force), self._cluster.version()
+        with self._making:
+            kept = self._reviews.get(key)
+            if kept is None or (kept.version != version and (fresh or time.monotonic() >= kept.until)):
+                began = time.monotonic()
+                made = self._make_review(found)
+                ended = time.monotonic()
+                patience = STALE * (ended - began) if ended - began >= LONG else 0.0
+                kept = self._reviews[key] = _KeptReview(made, version, ended + patience)
+            self._reviews.move_to_end(key)
+            while len(self._reviews) > MOST_KEPT:
+                self._reviews.popitem(last=False)
+            return kept.made
 
     def _make_review(self, found: FoundCommit) -> ReviewedCommit:
-        made = reviewed_commit(self._cluster.loop.workspace, found.commit, found.git)
+        head = self.documents(found.commit, found.git)
+        made = reviewed_commit(self._cluster.loop.workspace, found.commit, found.git, head)
         followed = self._cluster.loop.documents.followed
         if followed is None or followed.gate is None:
             return made

@@ -93,7 +93,7 @@ def review(
     known, powers = reviews_of(request, cluster), Powers.of(visitor)
     found = known.find(asked.commit)
     try:
-        made = known.review(found)  # Before the page is made, for which everybody else waits.
+        made = known.review(found, fresh=False)  # Before the page is made, for which everybody else waits.
     except InvalidRepository as error:
         problems = tuple(map(str, error.problems[:MOST_PROBLEMS]))
         return _review_form(

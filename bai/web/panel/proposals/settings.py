@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from reconciler.proposals.values import Person, PushMode
+
+if TYPE_CHECKING:
+    from providers.forge import Forge
 
 BAI = Person("bai", "bai@localhost")
 
@@ -18,6 +22,12 @@ class ProposalSettings:
     committer: Person = BAI
     forge: str = ""
     forge_token: str = field(default="", repr=False)
+
+    def find_forge(self, remote: str) -> Forge | None:
+        """The forge that a remote lies on; None without a token. Raises ForgeUnknown."""
+        from providers.forge import forge_of_remote
+
+        return forge_of_remote(remote, self.forge_token, self.forge) if self.forge_token else None
 
 
 NO_PROPOSALS = ProposalSettings()

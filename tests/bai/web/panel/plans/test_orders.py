@@ -10,6 +10,7 @@ import pytest
 from bai.web.app import create_app
 from bai.web.auth.roles import StaticAccess
 from bai.web.cluster_loops import ClusterLoops
+from bai.web.panel.plans import commit_reviews
 from reconciler.controller.loop import Loop
 from reconciler.controller.loop_options import LoopOptions
 from reconciler.controller.standby import StandbyFollower
@@ -173,6 +174,22 @@ def test_news_that_comes_into_an_open_page_takes_the_order_away(lab: FollowingLa
     news = browser.get(address, headers=asks).text
     assert "This has moved since you looked" in news and "/orders/approve" not in news
     assert "seen=" not in str(visitor(lab).get("/clusters/here/review?commit=main").url)
+
+
+def test_pages_may_be_a_little_older_where_a_review_takes_long_and_orders_never(
+    lab: FollowingLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit_reviews, "LONG", 0.0)
+    monkeypatch.setattr(commit_reviews, "STALE", 1e9)
+    lab.push(NEXT, "next")
+    lab.once()
+    found = lab.reviews.find("next")
+    first = lab.reviews.review(found, fresh=False)
+    lab.world.die(next(iter(lab.world.kernels)))
+    lab.once()
+    assert lab.reviews.review(found, fresh=False) is first
+    second = lab.reviews.review(found)
+    assert second is not first and lab.reviews.review(found, fresh=False) is second
 
 
 def test_what_would_change_something_else_by_now_is_not_approved(lab: FollowingLab) -> None:

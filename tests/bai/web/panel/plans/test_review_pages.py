@@ -15,6 +15,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from bai.web.panel.plans import document_diffs, open_requests, reviews_page
+from bai.web.panel.plans.commit_reviews import CommitReviews
+from bai.web.panel.proposals.settings import ProposalSettings
 from bai.web.panel.views.standing import OrderInForce, Powers, Standing
 from reconciler.gitops.directives import read_directives
 from reconciler.trust.gate import TrustGate
@@ -56,6 +58,7 @@ def test_branches_with_more_are_listed_and_lead_to_their_reviews(lab: FollowingL
     assert '<span class="added">+ ' in review and "cuda.device: 1" in review
     assert review.count('<h4 class="label">before</h4>') == 1
     assert "It lacks" not in review
+    assert 'href="/clusters/here/reviews" aria-current="page"' in review
 
 
 def test_who_would_wait_and_which_quota_is_used_is_told(lab: FollowingLab) -> None:
@@ -233,14 +236,20 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
+def forge() -> Iterator[Forge]:
     server = Forge()
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
-    monkeypatch.setenv("BAI_FORGE_TOKEN", "s3cret")
-    monkeypatch.setenv("BAI_FORGE_URL", f"http://127.0.0.1:{server.server_port}")
     yield server
     server.shutdown()
     server.server_close()
+
+
+def ask(lab: FollowingLab, forge: Forge, api: str = "/api/v1", token: str = "s3cret") -> None:
+    """As if the remote lay on this forge."""
+    settings = ProposalSettings(forge=f"http://127.0.0.1:{forge.server_port}{api}", forge_token=token)
+    lab.app.state.reviews["here"] = CommitReviews(
+        lab.hub.clusters["here"], lambda url: settings.find_forge("https://forge.test/team/cluster.git")
+    )
 
 
 def github(number: int, **more: Any) -> dict[str, Any]:
@@ -256,66 +265,60 @@ def gitlab(number: int) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_open_pull_requests_are_listed_as_text_with_their_reviews(
-    lab: FollowingLab, forge: Forge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BAI_FORGE", "github")
+def test_open_pull_requests_are_listed_as_text_with_their_reviews(lab: FollowingLab, forge: Forge) -> None:
     forge.answer = [
         github(12), github(13, title=HOSTILE, user={"login": HOSTILE}, html_url="javascript:alert(1)"),
         github(14, base={"ref": "other"}), github(15, user=None, head=None, title=None), {"number": "x"},
         "nonsense",
     ]  # fmt: skip
-    lab.serve()
+    ask(lab, forge)
     page = page_of(lab, "reviews")
     assert 'href="/clusters/here/review?commit=%2312">#12</a>' in page and "title 12" in page
     assert 'href="https://forge.test/12" rel="noreferrer noopener"' in page
     assert "#13" in page and "#15" in page and "#14" not in page
     assert "javascript:" not in page and "<img" not in page and "s3cret" not in page
     (where, token), *_ = forge.asked
-    assert where.startswith("/repos/") and "state=open" in where and token == "token s3cret"
+    assert (
+        where.startswith("/api/v1/repos/team/cluster/pulls?")
+        and "state=open" in where
+        and token == "token s3cret"
+    )
     for _ in range(3):
         page_of(lab, "reviews")
     assert len(forge.asked) == 1, "asked again only after a while"
 
 
-def test_merge_requests_of_gitlab_are_the_same(
-    lab: FollowingLab, forge: Forge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BAI_FORGE", "gitlab")
+def test_merge_requests_of_gitlab_are_the_same(lab: FollowingLab, forge: Forge) -> None:
     forge.answer = [gitlab(4)]
-    lab.serve()
+    ask(lab, forge, "/api/v4")
     page = page_of(lab, "reviews")
     assert "commit=%234" in page and "from a fork" in page and "bob" in page
     assert forge.asked[0][1] == "s3cret"
 
 
-def test_a_forge_that_answers_nonsense_is_said_and_the_rest_is_shown(
-    lab: FollowingLab, forge: Forge, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("BAI_FORGE", "github")
+def test_a_forge_that_answers_nonsense_is_said_and_the_rest_is_shown(lab: FollowingLab, forge: Forge) -> None:
     forge.answer = {"message": "no list"}
     lab.push({"c.yaml": session("c", GPU)}, "next")
     lab.once()
-    lab.serve()
+    ask(lab, forge)
     page = page_of(lab, "reviews")
     assert "it does not answer with a list" in page and "refs%2Fheads%2Fnext" in page
-    monkeypatch.setenv("BAI_FORGE", "none-such")
-    lab.serve()
-    assert "it does not follow from the remote" in page_of(lab, "reviews")
-    monkeypatch.delenv("BAI_FORGE_TOKEN")
-    lab.serve()
+    ask(lab, forge, token="")
     assert "Open pull requests" not in page_of(lab, "reviews")
+    unknown = ProposalSettings(forge_token="s3cret").find_forge
+    lab.app.state.reviews["here"] = CommitReviews(lab.hub.clusters["here"], unknown)
+    assert "no forge that is known by its name" in page_of(lab, "reviews")
 
 
 def test_a_forge_that_does_not_answer_holds_no_page_up_for_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(open_requests, "PATIENCE", 0.01)
     let = threading.Event()
 
-    def ask() -> list[Any]:
+    def wait() -> list[Any]:
         let.wait()
         return []
 
-    known = open_requests.OpenRequests(ask)
+    known = open_requests.OpenRequests(wait)
     assert known.known() == open_requests.KnownRequests()
     let.set()
     known._answered.wait()
