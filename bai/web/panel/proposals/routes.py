@@ -30,6 +30,7 @@ from bai.web.panel.proposals.views import (
 from bai.web.panel.routes.page_route import Text, Values, cluster_frame, cluster_page, page_router
 from bai.web.pass_view import PassView
 from schemas.problems.errors.base import BaiError
+from schemas.values.resource_ref import ref_of
 
 router = page_router()
 _HERE = "/clusters/{cluster}"
@@ -148,7 +149,7 @@ def _made_page(view: PassView, desk: ClusterDesk, commit: str) -> MadePage:
     return MadePage(
         commit=commit, identity=entry.resource, branch=branch, request=address, note=note,
         actor=entry.actor, at=iso_time(entry.at), is_followed=desk.is_followed(commit),
-        phase=item.phase if item else "", is_session=entry.resource.startswith("Session/"),
+        phase=item.phase if item else "", is_session=ref_of(entry.resource).kind == "Session",
         is_running=entry.resource in view.desired.digests,
     )  # fmt: skip
 
