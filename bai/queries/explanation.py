@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from bai.queries.view import ClusterView
     from planner.advice.node_shortfalls import NeedFit
     from planner.model.types import Placement
-    from reconciler.plan.studies.study import Study
+    from reconciler.plan.study import Study
     from reconciler.values.plan import Action
 
 

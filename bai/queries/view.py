@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from planner.model.types import Wait
     from providers.storage.base import FolderState, VolumeFolder
     from reconciler.gitops.directives import Directives
-    from reconciler.plan.studies.study import Study
+    from reconciler.plan.study import Study
     from reconciler.review.values import Review
     from reconciler.sources.commit_facts import CommitFacts
     from reconciler.store.reader import StoreReader

@@ -18,7 +18,7 @@ from reconciler.controller.stages import STUCK_AFTER, LoopPulse, StageListener, 
 from reconciler.gitops.directives import request_reconcile
 from reconciler.notify.dispatcher import Dispatcher
 from reconciler.observe.shared_usage import SharedUsage
-from reconciler.plan.studies.study import Study
+from reconciler.plan.study import Study
 from reconciler.sources.commit_facts import CommitFactsCache
 from reconciler.values.state import Actual, Desired
 

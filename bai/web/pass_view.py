@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from bai.render.resources.loop_status import LoopStatus
     from planner.model.types import Wait
     from providers.storage.base import FolderState, VolumeFolder
-    from reconciler.plan.studies.study import Study
+    from reconciler.plan.study import Study
     from reconciler.review.values import Review
     from reconciler.sources.commit_facts import CommitFacts
     from reconciler.store.store import Store

@@ -23,7 +23,7 @@ from reconciler.plan.place.place_sessions import place_sessions
 from reconciler.plan.plan_request import PlanRequest
 from reconciler.plan.prepare import prepare
 from reconciler.plan.seal import seal_plan, seal_refresh
-from reconciler.plan.studies.study import Study
+from reconciler.plan.study import Study
 from reconciler.values.plan import Plan
 
 

@@ -38,7 +38,7 @@ class Publisher:
 
     def to_branch(self, proposal: Proposal, check: Check) -> Pushed:
         """To a new branch. Raises StaleProposal, what `check` raises, NotPushed, RemoteError."""
-        commit = self._commit(proposal, check)
+        commit, why = self._commit(proposal, check), ""
         names = chain((proposal.branch,), (f"{proposal.branch}-{number}" for number in count(2)))
         for branch in islice(names, MOST_NAMES):
             done = self._remote.push(commit, branch, new=True)
@@ -46,7 +46,10 @@ class Publisher:
                 return Pushed(commit, branch)
             if not done.lost_race:
                 raise self._not_pushed(done.why, "nothing was written: the change is there to copy")
-        raise self._not_pushed(f"there are {MOST_NAMES} branches of this name already", "delete some")
+            why = done.why
+        raise self._not_pushed(
+            f"{why} ({MOST_NAMES} names were tried)", "delete branches that are in the way"
+        )
 
     def to_followed(self, proposal: Proposal, check: Check) -> Pushed:
         """To the branch that is followed, on top of what others push meanwhile. Raises the same, also where

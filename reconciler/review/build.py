@@ -8,7 +8,7 @@ from planner.model.types import GroupUse, Wait
 from reconciler.plan.context import Planner
 from reconciler.plan.pipeline import make_study
 from reconciler.plan.plan_request import PlanRequest
-from reconciler.plan.studies.study import Study
+from reconciler.plan.study import Study
 from reconciler.review.predicted_state import (
     keep_earlier_seals,
     predict_applied,

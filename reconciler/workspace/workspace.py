@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from reconciler.observe.observe import ProviderReading
     from reconciler.observe.refresh import OnWritten, RecordWriter
     from reconciler.plan.plan_cache import PlanCache
-    from reconciler.plan.studies.study import Study
+    from reconciler.plan.study import Study
     from reconciler.store.store import Store
     from reconciler.values.plan import Plan
     from reconciler.values.results import ApplyEvent, ApplyResult

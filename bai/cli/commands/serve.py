@@ -74,10 +74,9 @@ def serve(
     loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after)
     origin = loops.remote_origin(remote, ref, path, mode)
     allowed = changes.proposal_settings(proposals, committer, forge, remote=origin is not None)
-    server_settings = ServerSettings(listen, access, webhook_secret, cookie_key, public_url, bounds, allowed)
+    served = ServerSettings(listen, access, webhook_secret, cookie_key, public_url, bounds, allowed)
     loops.keep_node_connections(node_connections)
-    server = Server(loops.with_directory(settings_of(ctx), directory), origin, server_settings, loop_settings)
-    if not server.run():
+    if not Server(loops.with_directory(settings_of(ctx), directory), origin, served, loop_settings).run():
         raise typer.Exit(1)
 
 

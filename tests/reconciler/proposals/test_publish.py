@@ -72,6 +72,13 @@ def test_a_branch_that_exists_is_left_as_it_is(desk: Desk) -> None:
     assert git(desk.pair.bare, "rev-parse", first.branch) == first.commit
 
 
+def test_a_branch_in_the_way_of_all_others_is_named(desk: Desk) -> None:
+    desk.pair.push(branch="bai")
+    with pytest.raises(NotPushed, match=r"refs/heads/bai|directory file conflict"):
+        desk.publisher.to_branch(desk.proposal(), accept)
+    assert desk.branches() == ["bai", "main"]
+
+
 def test_the_followed_branch_moves_on_by_one(desk: Desk) -> None:
     done = desk.publisher.to_followed(desk.proposal(None), accept)
     assert done.branch == "main" and desk.branches() == ["main"]

@@ -32,7 +32,7 @@ from schemas.problems.errors.forge import ForgeError
 if TYPE_CHECKING:
     from reconciler.gitops.revision_tracker import RevisionTracker
     from reconciler.gitops.submit import FileChange
-    from reconciler.plan.studies.preview import PlanPreview
+    from reconciler.review.preview import PlanPreview
     from reconciler.sources.source import Source
     from reconciler.values.state import Actual, Desired
     from schemas.files.sources import SourceFile
@@ -113,7 +113,7 @@ class ClusterDesk:
     def preview(self, head: Desired, actual: Actual) -> PlanPreview:
         """The plan of these documents, on what the last pass saw."""
         from reconciler.plan.plan_request import PlanRequest
-        from reconciler.plan.studies.preview import make_preview
+        from reconciler.review.preview import make_preview
         from reconciler.workspace.placement_policies import planner_for
 
         now = self._cluster.loop.workspace.clock.now()

@@ -19,7 +19,7 @@ from schemas.problems.errors.repository import InvalidRepository
 if TYPE_CHECKING:
     from bai.web.pass_view import PassView
     from planner.model.types import NodeInfo, Placement
-    from reconciler.plan.studies.preview import PlanPreview
+    from reconciler.review.preview import PlanPreview
     from reconciler.values.plan import Plan
 
 MOST_PICTURES = 4

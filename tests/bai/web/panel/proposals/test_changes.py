@@ -113,6 +113,9 @@ def test_a_branch_leaves_what_is_followed(tmp_path: Path) -> None:
     assert office.branches() == {"main", "bai/operator/cordon-node-n1"}
     page = ada.get(f"changes/{commit}").text
     assert "bai/operator/cordon-node-n1" in page and "yours to open" in page
+    ours = office.person("ours")
+    for name in (commit, "0" * 40, commit[:12], "main", "%2e%2e"):
+        assert ours.get(f"changes/{name}").status_code == 404, name
     office.git("update-ref", "refs/heads/main", commit)
     assert office.once()
     assert "carried out" in ada.get(f"changes/{commit}").text

@@ -1,3 +1,0 @@
-"""Plans that are never carried out: of everything anew, to be asked why (`study`), and of one session more
-(`preview`).
-"""
