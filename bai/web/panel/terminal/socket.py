@@ -14,7 +14,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum, IntEnum
 
-from anyio.lowlevel import checkpoint
 from fastapi import HTTPException
 from fastapi.responses import JSONResponse
 from starlette.concurrency import run_in_threadpool
@@ -283,18 +282,24 @@ class _Connection:
             if data := message.get("bytes"):
                 await self._type(data)
                 continue
-            await checkpoint()  # Many small ones do not keep everybody else from their turn.
-            try:
-                said = messages.read_later(message.get("text") or "")
-            except messages.BadMessage:
-                await self._socket.close(Close.bad_message)
-                return _Outcome.lost
-            if isinstance(said, messages.Leave):
-                return _Outcome.left
-            if isinstance(said, messages.Resize):
-                self.terminal.resize(said.rows, said.columns)
-            else:
-                self.terminal.acknowledge(said.bytes)
+            await asyncio.sleep(0)  # Many small ones do not keep everybody else from their turn.
+            if (outcome := await self._hear(message.get("text") or "")) is not None:
+                return outcome
+
+    async def _hear(self, text: str) -> _Outcome | None:
+        """What ends the connection, or nothing."""
+        try:
+            said = messages.read_later(text)
+        except messages.BadMessage:
+            await self._socket.close(Close.bad_message)
+            return _Outcome.lost
+        if isinstance(said, messages.Leave):
+            return _Outcome.left
+        if isinstance(said, messages.Resize):
+            self.terminal.resize(said.rows, said.columns)
+        else:
+            self.terminal.acknowledge(said.bytes)
+        return None
 
     async def _type(self, data: bytes) -> None:
         """Waits while the program takes nothing, and nothing more is read from the page meanwhile."""
