@@ -64,7 +64,24 @@ def test_entries_are_found_by_everything_they_say(store: Store) -> None:
     entries = store.audit(CLUSTER)
     assert entries[0].actor == lease.holder and entries[0].changes == (change,)
     assert [each.verb for each in store.audit(CLUSTER, after=entries[1].seq)] == ["delete"]
+    assert [each.verb for each in store.audit(CLUSTER, before=entries[1].seq)] == ["create"]
+    assert found(verb="delete") == ["delete"] and found(verb="del") == []
     assert store.audit("elsewhere") == ()
+
+
+def test_entries_are_found_by_the_projects_of_their_resources(store: Store) -> None:
+    lease = store.acquire(CLUSTER, "ada", 60, 0)
+    named = ("Session/p/a", "Volume/pq/p", "Project/p", "Project/pq", "Node/p", "")
+    store.write(lease, [Audit("create", name, 1.0) for name in named])
+
+    def found(*projects: str) -> list[str]:
+        return [entry.resource for entry in store.audit(CLUSTER, projects=projects)]
+
+    assert found("p") == ["Session/p/a", "Project/p"]
+    assert found("p", "pq") == ["Session/p/a", "Volume/pq/p", "Project/p", "Project/pq"]
+    assert found("none") == found() == []
+    newest = store.audit(CLUSTER, projects=("p",), limit=1)
+    assert [entry.resource for entry in newest] == ["Project/p"]
 
 
 def test_who_has_lost_the_lease_adds_nothing(store: Store) -> None:
