@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from bai.queries.usage import user_name
 from bai.render.humanize import clean
 from bai.web.panel.administration.quotas import QuotaRow, quota_rows
 from bai.web.panel.administration.tally import Hours, Tally, hours_held, owner_of, tallies
@@ -74,10 +75,13 @@ def user_list(view: PassView, q: str = "", project: str = "", page: int = 1) -> 
 
 
 def user_page(view: PassView, name: str) -> UserPage:
-    """Raises NoSuchResource, and what looking raises."""
+    """`name`: or an e-mail address, as sessions may name their owner. Raises NoSuchResource, and what looking
+    raises."""
+    wanted = name
+    name = user_name(view.repository, wanted)
     row = next((each for each in _user_rows(view) if each.name == name), None)
     if row is None:
-        raise NoSuchResource(what="user", name=clean(name), hint="")
+        raise NoSuchResource(what="user", name=clean(wanted), hint="")
     by_project = tallies(
         view, lambda facts: ref_of(facts.id).project if owner_of(view, facts) == name else ""
     )

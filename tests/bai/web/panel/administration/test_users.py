@@ -43,6 +43,7 @@ def test_hours_are_those_of_the_report(world: Lab) -> None:
 def test_a_page_leads_to_the_sessions_that_it_counts(world: Lab) -> None:
     view = view_of(world)
     page = user_page(view, "ada")
+    assert user_page(view, "ADA@here.example") == page
     assert [(name, now.phases) for name, now in page.by_project] == [("p", (("RUNNING", 1),))]
     listed = session_list(view, SessionListQuery(owner="ada"))
     assert [row.name for row in listed.rows] == ["adas"]
@@ -69,7 +70,7 @@ def test_a_viewer_of_one_project_sees_its_people_and_no_documents(world: Lab) ->
     pages = [user_page(view, row.name) for row in found.rows]
     assert SECRET not in "".join((*texts_of(found), *(text for page in pages for text in texts_of(page))))
     assert "here.example" not in "".join(texts_of(found))
-    for name in (EVE, "nobody", ""):
+    for name in (EVE, f"eve@{SECRET}.example", "nobody", ""):
         with pytest.raises(NoSuchResource):
             user_page(view, name)
 
