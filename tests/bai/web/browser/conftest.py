@@ -25,14 +25,6 @@ def _served(folder: Path, chromium: Chromium) -> Iterator[Site]:
     lab.close()
 
 
-@pytest.fixture
-def shots(tmp_path: Path) -> Path:
-    """Where pictures of pages are kept."""
-    folder = Path(os.environ.get("BAI_SHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
-
-
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory, chromium: Chromium) -> Iterator[Site]:
     """Two projects; tests leave it as it is."""
