@@ -10,7 +10,8 @@ from bai.queries import models
 from bai.web.auth.roles import Role
 from bai.web.panel.access.visitor import PageViewer, VisitedCluster, Visitor
 from bai.web.panel.links import path
-from bai.web.panel.routes.page_route import Text, Values, asked, cluster_page, page_router
+from bai.web.panel.routes.page_route import PageNumber, Text, Values, asked, cluster_page, page_router
+from bai.web.panel.views.paging import PagedReport
 from bai.web.panel.views.resource_kinds import resource_kinds
 from bai.web.pass_view import PassView
 from schemas.values.resource_ref import ref_of
@@ -37,13 +38,20 @@ def _report(
 
 
 @router.get("/clusters/{cluster}/resources")
-def resources(request: Request, cluster: VisitedCluster, visitor: PageViewer, kind: Text = "") -> Response:
+def resources(
+    request: Request, cluster: VisitedCluster, visitor: PageViewer, kind: Text = "",
+    page: Annotated[PageNumber, Query()] = 1,
+) -> Response:  # fmt: skip
     if not kind:
         return cluster_page(
             request, cluster, visitor, "kinds.html", lambda view: {"kinds": resource_kinds(view)}
         )
-    query = models.GetQuery.of(kind=kind)
-    return _report(request, cluster, visitor, query, "Resources", kind=kind)
+    query, asked_for = models.GetQuery.of(kind=kind), {"kind": kind}
+
+    def make(view: PassView) -> Values:
+        return {"report": PagedReport.of(asked(view, query), page, asked_for), "asked": asked_for}
+
+    return cluster_page(request, cluster, visitor, "resources.html", make, key=(query, page))
 
 
 @router.get("/clusters/{cluster}/resources/{identity:path}")

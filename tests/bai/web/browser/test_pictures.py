@@ -21,6 +21,7 @@ from bai.web.cluster_loops import ClusterLoops, Simulation
 from bai.web.demo.demo_cluster import DemoCluster
 from bai.web.demo.serve_demo import SEED
 from tests.bai.web.browser.site import Visit
+from tests.bai.web.browser.test_looks import violations
 from tests.bai.web.lab import serving
 from tests.lab.browser import Chromium
 
@@ -114,6 +115,7 @@ def test_a_picture_is_of_its_page(demo: Visit, picture: Picture) -> None:
     assert len(kept) <= MOST_BYTES
     assert difference(page, made, kept) <= MOST_DIFFERENCE, "make screens-panel"
     assert not demo.problems
+    assert violations(page) == []
 
 
 def test_every_picture_is_shown() -> None:
