@@ -45,6 +45,7 @@ from reconciler.values.records import (
     Recorded,
     StoreChange,
 )
+from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from reconciler.values.figures.recorded import FigureRow
@@ -136,7 +137,7 @@ class Store(StoreReader):
     def _recorded_sessions(self, ask: Ask, cluster: str) -> dict[str, Recorded]:
         """Of all: what was read before is not read again."""
         found = self._records[cluster].read(ask, cluster, on_server=self.address.on_server)
-        return {name: record for name, record in found.items() if name.startswith("Session/")}
+        return {name: record for name, record in found.items() if ref_of(name).kind == "Session"}
 
     def clamp_future_times(self, lease: Lease, now: float) -> int:
         """Set times after `now` to now; gives how many rows had one. Raises LeaseLost."""
