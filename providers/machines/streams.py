@@ -1,4 +1,4 @@
-"""Iterators of bytes and files, turned into each other."""
+"""Iterators of bytes and files, turned into each other, and what sees that they go on."""
 
 from __future__ import annotations
 
@@ -61,3 +61,32 @@ class _Chunks(io.RawIOBase):
         buffer[:size] = self._rest[:size]
         self._rest = self._rest[size:]
         return size
+
+
+class StallWatch:
+    """While it is entered, `end` ends what makes no progress for `patience` seconds."""
+
+    def __init__(self, end: Callable[[], object], patience: float) -> None:
+        self._end, self._patience = end, patience
+        self._count = 0
+        self._over = threading.Event()
+        self.stalled = False
+
+    def progress(self) -> None:
+        self._count += 1
+
+    def __enter__(self) -> StallWatch:
+        threading.Thread(target=self._watch, name="stall-watch", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+
+    def _watch(self) -> None:
+        seen = self._count
+        while not self._over.wait(self._patience):
+            if self._count == seen:
+                self.stalled = True
+                self._end()
+                return
+            seen = self._count

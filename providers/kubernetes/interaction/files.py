@@ -16,16 +16,25 @@ from providers.kubernetes.api.credentials import NAME
 from providers.kubernetes.api.errors import api_errors
 from providers.kubernetes.interaction.channels import STDOUT
 from providers.kubernetes.interaction.container_state import require_running
-from providers.kubernetes.interaction.execute import BEGIN, BEGIN_AND_DRAIN, begin_exec, parse_outcome
+from providers.kubernetes.interaction.execute import (
+    BEGIN,
+    BEGIN_AND_DRAIN,
+    ExecCommand,
+    begin_exec,
+    parse_outcome,
+)
 from providers.kubernetes.interaction.feeder import Feeder
 from providers.kubernetes.objects.names import PodRef
 from providers.machines.files import tar_command
 from providers.machines.files.folder_listing import FileEntry, FileKind, FolderListing
 from providers.machines.files.folder_view import PREFIX
+from providers.machines.streams import StallWatch
 from schemas.problems.errors.kernel import FilesRefused
 
-LARGEST = 64 * 2**20
+LARGEST = 8 * 2**20
 """Bytes of an answer: whoever gives it may be anybody."""
+STALL = 60.0
+"""Seconds without a word after which a list is given up: the container's processes can stop what makes it."""
 LIST = """unset CDPATH
 cd -- "$1" || exit 1
 [ -r . ] || { echo "it cannot be read" >&2; exit 1; }
@@ -104,24 +113,36 @@ def _run_shell(
         require_running(client, pod)
         begin = BEGIN_AND_DRAIN if typed else BEGIN
         command = begin_exec(client, pod, ("sh", "-c", *words), typed=typed, tty=False, begin=begin)
-    said, complaint = b"", b""
     with contextlib.closing(command):
         feeder = Feeder(command, data) if data is not None else None
         if feeder is not None:
             feeder.start()
-        for number, piece in command.output():
-            if number == STDOUT and len(said) < LARGEST:
-                said += piece
-            elif number != STDOUT:
-                complaint = (complaint + piece)[: tar_command.LONGEST_COMPLAINT]
-        if feeder is not None:
+            said, complaint = _listen(command)
             feeder.finish()
+        else:
+            with StallWatch(command.channels.leave, STALL) as watch:
+                said, complaint = _listen(command, watch)
+            if watch.stalled:
+                raise _refusal(pod, path, "what looks there was stopped")
     outcome = parse_outcome(command.channels.status)
     if outcome.code is None or outcome.code == failed_start.NOT_FOUND:
         raise _refusal(pod, path, "its image has no shell, which looks there")
     if outcome.code != 0:
         raise _refusal(pod, path, tar_command.first_complaint(complaint, outcome.code))
     return said
+
+
+def _listen(command: ExecCommand, watch: StallWatch | None = None) -> tuple[bytes, bytes]:
+    """What it answers, and what it complains about."""
+    said, complaint = bytearray(), b""
+    for number, piece in command.output():
+        if watch is not None:
+            watch.progress()
+        if number == STDOUT and len(said) < LARGEST:
+            said += piece
+        elif number != STDOUT:
+            complaint = (complaint + piece)[: tar_command.LONGEST_COMPLAINT]
+    return bytes(said), complaint
 
 
 def _refusal(pod: PodRef, path: str, why: str) -> FilesRefused:

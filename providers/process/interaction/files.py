@@ -9,18 +9,18 @@ import json
 import os
 import posixpath
 import subprocess
-import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from providers.machines.files.folder_listing import FolderListing, parse_listing
+from providers.machines.streams import StallWatch
 from providers.process.interaction import copy, execute
 from schemas.problems.errors.kernel import FilesRefused
 
 if TYPE_CHECKING:
     from providers.process.interaction.execute import ExecTarget
 
-LARGEST = 64 * 2**20
+LARGEST = 8 * 2**20
 """Bytes of an answer: whoever gives it may have been taken over by the kernel."""
 PATIENCE = 10.0
 """Seconds in which what was told that no more comes takes back what it has."""
@@ -31,7 +31,7 @@ STALL = 60.0
 def list_files(target: ExecTarget, path: str, most: int, *, sandboxed: bool) -> FolderListing:
     """Raises FilesRefused, NotRunning, ProviderError."""
     where = _place(target, path, sandboxed)
-    answer = b""
+    answer = bytearray()
     with _serving(target, path, {"do": "list", "path": where, "most": most}) as (process, watch):
         assert process.stdout is not None
         while len(answer) < LARGEST and (piece := process.stdout.read1(copy.CHUNK)):  # type: ignore[attr-defined]
@@ -60,12 +60,12 @@ def write_file(target: ExecTarget, path: str, size: int, data: Iterator[bytes], 
 @contextlib.contextmanager
 def _serving(
     target: ExecTarget, path: str, order: Mapping[str, Any]
-) -> Iterator[tuple[subprocess.Popen[bytes], _StallWatch]]:
+) -> Iterator[tuple[subprocess.Popen[bytes], StallWatch]]:
     """What serves it, which is told at the end that no more comes. Raises FilesRefused where it complains."""
     process = execute.begin_files(target, order)
     errors = copy.ErrorReader(process)
     try:
-        with _StallWatch(process.kill) as watch:
+        with StallWatch(process.kill, STALL) as watch:
             try:
                 yield process, watch
             finally:
@@ -79,35 +79,6 @@ def _serving(
                 raise _refusal(target, path, "what looks there was stopped" if watch.stalled else why)
     finally:
         copy.end_process(process)
-
-
-class _StallWatch:
-    """Ends, while it is entered, what makes no progress."""
-
-    def __init__(self, end: Callable[[], object]) -> None:
-        self._end = end
-        self._count = 0
-        self._over = threading.Event()
-        self.stalled = False
-
-    def progress(self) -> None:
-        self._count += 1
-
-    def __enter__(self) -> _StallWatch:
-        threading.Thread(target=self._watch, name="stall-watch", daemon=True).start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._over.set()
-
-    def _watch(self) -> None:
-        seen = self._count
-        while not self._over.wait(STALL):
-            if self._count == seen:
-                self.stalled = True
-                self._end()
-                return
-            seen = self._count
 
 
 def _place(target: ExecTarget, path: str, sandboxed: bool) -> str:

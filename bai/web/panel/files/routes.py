@@ -5,7 +5,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
@@ -18,6 +18,9 @@ from bai.web.panel.files.folder_page import MOST_ROWS, folder_page
 from bai.web.panel.files.transfers import Download, Pieces
 from bai.web.panel.pages import Panel
 from bai.web.panel.routes.page_route import cluster_frame, page_router
+
+if TYPE_CHECKING:
+    from providers.machines.folder_listing import FolderListing
 
 router = page_router()
 SESSION = "/clusters/{cluster}/sessions/{project}/{name}/files"
@@ -69,12 +72,16 @@ async def _folder(request: Request, access: FileAccess) -> Response:
         found = await access.transfers.ask(access.user, lambda: source.list_files(asked.path, MOST_ROWS))
     except REFUSALS as error:
         raise refusal(error) from None
+    return await run_in_threadpool(_folder_answer, request, access, found)
+
+
+def _folder_answer(request: Request, access: FileAccess, found: FolderListing) -> Response:
     panel: Panel = request.app.state.panel
-    page = folder_page(source, asked, found, request.app.state.largest_upload)
+    page = folder_page(access.source, access.asked, found, request.app.state.largest_upload)
     fragment = panel.fragment("files/folder.html", {"page": page}, access.cluster.name)
-    frame = await run_in_threadpool(cluster_frame, request, access.cluster, access.visitor)
     # News would have the folder looked at again after each pass.
-    return panel.respond(request, fragment, replace(frame, live=""))
+    frame = replace(cluster_frame(request, access.cluster, access.visitor), live="")
+    return panel.respond(request, fragment, frame)
 
 
 async def _content(access: FileAccess) -> Response:

@@ -9,9 +9,11 @@ from pathlib import Path
 import pytest
 
 from bai.cli.sessions.archive import unpack
+from providers.kubernetes.interaction import files
 from providers.kubernetes.interaction.copy import copy_in, copy_out
+from providers.kubernetes.interaction.files import list_files
 from providers.kubernetes.objects.names import PodRef
-from schemas.problems.errors.kernel import CopyRefused, KernelNotFound, NotRunning
+from schemas.problems.errors.kernel import CopyRefused, FilesRefused, KernelNotFound, NotRunning
 from tests.providers.archives import packed, unpacked
 from tests.providers.kubernetes.interaction.conftest import Pods
 from tests.providers.kubernetes.specs import SLEEP
@@ -111,3 +113,31 @@ def test_what_a_containers_tar_complains_drives_no_terminal(pods: Pods) -> None:
     with pytest.raises(CopyRefused) as refused:
         list(copy_out(pods.client, pod, "/etc"))
     assert "\\u001b[2Jgone" in refused.value.message and len(refused.value.message) < 300
+
+
+def replace_shell(pods: Pods, pod: PodRef, script: str) -> None:
+    """What looks into folders is something else from now on."""
+    text = f"#!/bin/ash\necho $$ >&2\n{script}\n".encode()
+    copy_in(pods.client, pod, "/", packed({"evil": text}, 0o755))
+    pods.said(pod, "mv", "/evil", "/bin/sh")
+
+
+@pytest.mark.parametrize(
+    "script",
+    ["", "printf 'door\\0f\\0001\\000'", "printf 'file 81a4 1e99 x\\0f\\0001\\000'", "printf '\\000'",
+     "head -c 70000000 /dev/zero",
+     "printf 'file 81a4 %0999999d 1\\0f\\0001\\000' 1"],
+)  # fmt: skip
+def test_a_container_that_makes_up_files_is_told_as_such(pods: Pods, script: str) -> None:
+    pod = pods.run()
+    replace_shell(pods, pod, script)
+    with pytest.raises(FilesRefused, match="no list of files"):
+        list_files(pods.client, pod, "/etc", 10)
+
+
+def test_a_list_that_a_container_holds_up_is_given_up(pods: Pods, monkeypatch: pytest.MonkeyPatch) -> None:
+    pod = pods.run()
+    replace_shell(pods, pod, "sleep 3000")
+    monkeypatch.setattr(files, "STALL", 2.0)
+    with pytest.raises(FilesRefused, match="was stopped"):
+        list_files(pods.client, pod, "/etc", 10)
