@@ -20,7 +20,7 @@ from bai.web.panel.pages import Panel
 from bai.web.panel.routes.page_route import cluster_frame, page_router
 
 if TYPE_CHECKING:
-    from providers.machines.folder_listing import FolderListing
+    from providers.machines.files.folder_listing import FolderListing
 
 router = page_router()
 SESSION = "/clusters/{cluster}/sessions/{project}/{name}/files"
