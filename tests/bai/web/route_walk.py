@@ -19,6 +19,8 @@ from pydantic import BaseModel
 from starlette.routing import BaseRoute, Match, Route, WebSocketRoute
 
 UNSAFE = ("POST", "PUT", "PATCH", "DELETE")
+UNDECLARED = ("path",)
+"""What routes read of an address's query without saying so in their signature."""
 _PLACE = re.compile(r"\{(\w+)(:\w+)?\}")
 Values = Mapping[str, Sequence[str]]
 
@@ -108,6 +110,7 @@ def _parameters(route: Route | WebSocketRoute, values: Values) -> Iterator[Param
                 }
             else:
                 found[each.alias] = (each.field_info.is_required(), kind)
+    found |= {name: (False, str) for name in UNDECLARED if name not in found}
     for name, (required, annotation) in found.items():
         choices = values[name] if name in values else tuple(_choices(annotation))
         if required and not choices:

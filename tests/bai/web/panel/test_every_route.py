@@ -20,6 +20,7 @@ from fastapi.testclient import TestClient
 from pydantic import BaseModel
 from starlette.websockets import WebSocketDisconnect
 
+from providers.storage.nodes import NodeStorage
 from tests.bai.web.lab import PATIENCE, Lab, bearer, serving
 from tests.bai.web.panel.rendering import HOSTILE, LABELLED_NODE, SECRET, theirs, two_projects
 from tests.bai.web.route_walk import (
@@ -39,24 +40,38 @@ EVERYWHERE: Values = {"cluster": ("here",), "number": ("0",), "group": ("default
 OURS: Values = {
     **EVERYWHERE,
     "project": ("p",),
-    "name": ("own", "waiting", "n1", "p", "default", "ada"),
+    "name": ("own", "waiting", "n1", "p", "default", "ada", "data"),
     "session": ("p/own", "own"),
-    "identity": ("Session/p/own", "Session/p/waiting", "Project/p", "Node/n1", "Cluster/here"),
+    "identity": (
+        "Session/p/own",
+        "Session/p/waiting",
+        "Project/p",
+        "Volume/p/data",
+        "Node/n1",
+        "Cluster/here",
+    ),
     "resource": ("Session/p/own", "Node/n1"),
     "kind": ("Session", "Node", "Project", "Quota"),
     "node": ("n1",),
     "user": ("ada",),
-    "volume": ("own",),
+    "volume": ("data",),
     "kernel": ("main1",),
     "action": ("end",),
     "target": ("Session/p/own",),
-    "path": ("/",),
+    "path": ("kept.txt",),
 }
 """By the names of parameters, what of them leads somewhere."""
 THEIRS: Values = {
     **OURS,
     "project": (SECRET,),
-    "name": (f"{SECRET}-run", f"{SECRET}-waits", SECRET, f"{SECRET}-quota", f"{SECRET}-user"),
+    "name": (
+        f"{SECRET}-run",
+        f"{SECRET}-waits",
+        SECRET,
+        f"{SECRET}-quota",
+        f"{SECRET}-user",
+        f"{SECRET}-volume",
+    ),
     "session": (f"{SECRET}/{SECRET}-run", f"{SECRET}-run"),
     "identity": (f"Session/{SECRET}/{SECRET}-run", f"Project/{SECRET}", f"Quota/{SECRET}-quota"),
     "resource": (f"Session/{SECRET}/{SECRET}-run", f"Project/{SECRET}"),
@@ -102,14 +117,43 @@ spec:
   ports: [{{name: {SECRET}, port: 8080}}]
   resources: {{cpu: 1, memory: 1GiB}}
 """
+VOLUMES = f"""
+apiVersion: bai/v1
+kind: StorageHost
+metadata: {{{{name: disk}}}}
+spec: {{{{root: {{root}}, node: n1}}}}
+---
+apiVersion: bai/v1
+kind: Volume
+metadata: {{{{name: data, project: p}}}}
+spec: {{{{}}}}
+---
+apiVersion: bai/v1
+kind: Volume
+metadata: {{{{name: {SECRET}-volume, project: {SECRET}}}}}
+spec: {{{{}}}}
+---
+apiVersion: bai/v1
+kind: Volume
+metadata: {{{{name: data}}}}
+spec: {{{{}}}}
+"""
 KEPT = re.compile(r"no-store|private, no-cache|public, max-age=31536000, immutable")
 
 
 @pytest.fixture(scope="module")
 def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Two projects, of which one has its name in every field of its documents."""
-    lab = Lab(tmp_path_factory.mktemp("walk"), node=LABELLED_NODE)
+    folder = tmp_path_factory.mktemp("walk")
+    lab = Lab(folder, node=LABELLED_NODE)
+    lab.workspace.storage = NodeStorage(lambda name: None)
+    (folder / "disk").mkdir()
+    lab.write("volumes", VOLUMES.format(root=folder / "disk"))
     two_projects(lab)
+    for part in ("p/data", f"{SECRET}/{SECRET}-volume", "data"):
+        (folder / "disk" / part).mkdir(parents=True, exist_ok=True)
+        (folder / "disk" / part / "kept.txt").write_bytes(part.encode())
+    (folder / "disk" / SECRET / f"{SECRET}-volume" / f"{SECRET}-file").write_text(f"{SECRET}-inside")
     lab.write("more", MORE)
     assert lab.once(), lab.lines
     lab.once()
@@ -225,8 +269,7 @@ def test_nor_by_any_that_is_about_the_other_one(world: Lab) -> None:
 
 def test_who_sees_everything_is_told_so_by_the_same_walk(world: Lab) -> None:
     """Else the walks above would find nothing since there is nothing; and each route answers to somebody."""
-    made = walked(world, "admin", OURS, vary=False)
-    own, other = made, walked(world, "admin", THEIRS, vary=False)
+    own, other = walked(world, "admin", OURS), walked(world, "admin", THEIRS)
     telling = {answers_to(world.app, address) for address, _, text in own.all() if SECRET in text}
     telling |= {answers_to(world.app, address) for address, _, text in other.all() if SECRET in text}
     assert len(telling) > 15, telling
@@ -425,6 +468,7 @@ def test_every_choice_of_a_query_is_walked() -> None:
     [route] = routes_of(app, "GET")
     assert list(addresses(route, OURS)) == [
         "/here/p", "/here/p?by=a", "/here/p?by=b", "/here/p?whole=true", "/here/p?whole=false",
+        "/here/p?path=kept.txt",
     ]  # fmt: skip
 
 
@@ -437,6 +481,6 @@ def test_a_socket_that_opens_to_everybody_is_found() -> None:
         await socket.send_text(cluster)
 
     [route] = sockets_of(app)
-    [address] = addresses(route, OURS)  # type: ignore[arg-type]
+    [address] = addresses(route, OURS, vary=False)  # type: ignore[arg-type]
     with pytest.raises(BaseException, match="DID NOT RAISE"):
         refused(TestClient(app), address, {"Origin": "http://evil.test"})
