@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -34,3 +35,11 @@ def site(tmp_path_factory: pytest.TempPathFactory, chromium: Chromium) -> Iterat
 def own_site(tmp_path: Path, chromium: Chromium) -> Iterator[Site]:
     """The same, for a test that changes it."""
     yield from _served(tmp_path, chromium)
+
+
+@pytest.fixture
+def shots(tmp_path: Path) -> Path:
+    """Where pictures go."""
+    folder = Path(os.environ.get("BAI_SHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
