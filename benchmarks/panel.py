@@ -77,7 +77,6 @@ def main(nodes: int = 1250, sessions: int = 10_000) -> None:
         for _ in range(3):
             bench.once()
         fill_figures(bench)
-        app = create_app(loops, StaticAccess([AnonymousAuthenticator(Role.viewer)]))
         app = create_app(loops, StaticAccess([AnonymousAuthenticator(Role.operator)]))
         with TestClient(app) as client:
             print(f"{nodes} nodes, {sessions} sessions   first ms  kept ms   304 ms     bytes")

@@ -34,7 +34,7 @@ from providers.base import (
     env_digest,
     unfenced,
 )
-from providers.machines.echo_shell import EchoCommands
+from providers.machines.terminals.echo_shell import EchoCommands
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.kernel import KernelNotFound, KernelRefused, NotRunning
 from schemas.problems.errors.provider import ProviderError, ProviderUnavailable

@@ -12,7 +12,7 @@ from providers.docker.engine.errors import NAME, engine_errors
 from providers.docker.engine.hijack import STDERR, HijackedConnection, hijack
 from providers.docker.engine.http import quote_segment
 from providers.machines import terminal
-from providers.machines.remote_terminal import RemoteTerminal
+from providers.machines.terminals.remote_terminal import RemoteTerminal
 from schemas.problems.errors.kernel import KernelNotFound, NoTerminal, NotRunning
 from schemas.problems.errors.provider import ProviderError
 

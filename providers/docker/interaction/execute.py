@@ -21,7 +21,7 @@ from providers.docker.engine.errors import NAME, engine_errors
 from providers.docker.engine.hijack import STDERR, STDOUT, HijackedConnection, hijack
 from providers.docker.engine.http import EngineRefusal, quote_segment
 from providers.machines import terminal
-from providers.machines.remote_terminal import RemoteTerminal
+from providers.machines.terminals.remote_terminal import RemoteTerminal
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.kernel import NotRunning
 from schemas.problems.errors.provider import ProviderError

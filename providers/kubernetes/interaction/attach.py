@@ -14,7 +14,7 @@ from providers.kubernetes.interaction.channels import STDERR, Channels, open_cha
 from providers.kubernetes.interaction.container_state import read_state, require_running
 from providers.kubernetes.objects.names import PodRef
 from providers.machines import terminal
-from providers.machines.remote_terminal import RemoteTerminal
+from providers.machines.terminals.remote_terminal import RemoteTerminal
 from schemas.problems.errors.kernel import NoTerminal
 
 PATIENCE = 60.0

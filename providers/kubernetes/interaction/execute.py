@@ -28,7 +28,7 @@ from providers.kubernetes.interaction.channels import STDERR, STDOUT, Channels, 
 from providers.kubernetes.interaction.container_state import require_running
 from providers.kubernetes.objects.names import PodRef
 from providers.machines import terminal
-from providers.machines.remote_terminal import RemoteTerminal
+from providers.machines.terminals.remote_terminal import RemoteTerminal
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.provider import ProviderError
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING
 
 from providers.machines import terminal
-from providers.machines.remote_terminal import RemoteTerminal
+from providers.machines.terminals.remote_terminal import RemoteTerminal
 from providers.process.supervision import logfile, observe
 from providers.process.supervision.console import NAME, SIZE, frame
 from schemas.problems.errors.kernel import NoTerminal, NotRunning

@@ -28,7 +28,7 @@ from schemas.problems.errors.provider import ProviderError
 from schemas.problems.text import printable
 
 if TYPE_CHECKING:
-    from providers.machines.remote_terminal import RemoteTerminal
+    from providers.machines.terminals.remote_terminal import RemoteTerminal
     from providers.process.supervision.records import KernelRecord
 
 _BOOT = (

@@ -16,8 +16,8 @@ from collections.abc import Callable, Iterator
 from typing import IO
 
 from providers.machines import terminal
-from providers.machines.remote_terminal import RemoteTerminal
 from providers.machines.signals import signal_handlers
+from providers.machines.terminals.remote_terminal import RemoteTerminal
 from providers.process.interaction import relay
 from schemas.problems.errors.provider import ProviderError
 

@@ -66,7 +66,6 @@ def test_a_page_can_be_read_by_everybody(site: Site, shots: Path, address: str) 
 
 def check_looks(site: Site, shots: Path, address: str) -> None:
     """A page of a site, in each view."""
-    kept: dict[str, Any] = {} if address == "/login" else {"storage_state": site.logged_in}
     who = "operator" if address.endswith("/terminal") else "viewer"
     kept: dict[str, Any] = {} if address == "/login" else {"storage_state": site.logged_in(who)}
     visit = site.visit(viewport=WIDE, reduced_motion="reduce", **kept)

@@ -20,13 +20,12 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.loop_options import LoopOptions
 from reconciler.workspace.workspace import Workspace
 from tests.bai.web.browser.site import Visit
-from tests.bai.web.browser.test_looks import WIDE, shots, violations
+from tests.bai.web.browser.test_looks import WIDE, violations
 from tests.bai.web.lab import doors, serving
 from tests.lab.browser import Chromium
 from tests.reconciler.lab import new_store
 from tests.waiting import until
 
-__all__ = ["shots"]
 pytestmark = pytest.mark.xdist_group("browser")
 EXAMPLE = Path(__file__).resolve().parents[4] / "examples" / "quickstart"
 SESSION = """

@@ -8,7 +8,7 @@ import pytest
 
 from bai.web.panel.terminal.live_terminal import LiveTerminal, TerminalEnd
 from bai.web.panel.terminal.terminals import TerminalLimits, TerminalOwner, Terminals, TooManyTerminals
-from providers.machines.echo_shell import EchoShell
+from providers.machines.terminals.echo_shell import EchoShell
 from schemas.problems.errors.provider import ProviderUnavailable
 from tests.waiting import until
 

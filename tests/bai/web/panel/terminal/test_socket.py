@@ -17,7 +17,7 @@ from bai.web.connection_limits import ConnectionLimits
 from bai.web.panel.terminal.output_window import AHEAD
 from bai.web.panel.terminal.terminals import TerminalLimits, Terminals
 from bai.web.websocket_protocol import LARGEST_MESSAGE
-from providers.machines.echo_shell import EchoShell
+from providers.machines.terminals.echo_shell import EchoShell
 from schemas.problems.errors.provider import ProviderUnavailable
 from schemas.problems.errors.store import StoreUnavailable
 from tests.bai.web.lab import WHO, Lab
@@ -298,7 +298,7 @@ class Deaf(EchoShell):
 def test_a_program_that_takes_no_keys_has_the_page_wait_and_can_be_left(
     site: Served, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("providers.machines.echo_shell.EchoShell", Deaf)
+    monkeypatch.setattr("providers.machines.terminals.echo_shell.EchoShell", Deaf)
     page = site.page()
     page.until(b"$ ")
     sent = 0
