@@ -32,6 +32,7 @@
       this.typed = new Uint8Array(0);
       this.taken = this.sent = 0;
       this.lostAt = 0;
+      this.welcome = "";
       this.form.addEventListener("submit", (event) => {
         event.preventDefault();
         this.begin();
@@ -155,7 +156,7 @@
         this.taken = received;
         this.answeredFrom = this.id ? end : 0;
       }
-      this.say(this.lostAt ? "Connected again." : "Connected.");
+      this.welcome = this.lostAt ? "Connected again." : "Connected.";
       this.id = id;
       this.came = this.shown = this.told = start;
       this.drop(received);
@@ -163,6 +164,14 @@
       this.lostAt = 0;
       this.tell({ kind: "resize", ...asked(this.terminal) });
       this.send();
+      this.greet();
+    }
+
+    /** Keys count from here on: not before what was written earlier is on the screen. */
+    greet() {
+      if (!this.welcome || this.shown < this.answeredFrom) return;
+      this.say(this.welcome);
+      this.welcome = "";
       this.terminal.focus();
     }
 
@@ -172,6 +181,7 @@
       const upTo = this.came;
       this.terminal.write(bytes, () => {
         this.shown = Math.max(this.shown, upTo);
+        this.greet();
         if (this.shown - this.told < SHOWN_EVERY && this.shown < this.came) return;
         this.told = this.shown;
         this.tell({ kind: "shown", bytes: this.shown });
@@ -233,7 +243,7 @@
      * @param {"" | "bad"} [state]
      */
     final(text, state = "") {
-      this.id = "";
+      this.id = this.welcome = "";
       this.lostAt = 0;
       const { socket } = this;
       this.socket = null;
@@ -249,6 +259,7 @@
       if (event.code === 4404) return this.final(this.lostAt ? "It has ended meanwhile." : "", this.lostAt ? "bad" : "");
       if (!this.id) return this.final("It could not be opened: load the page again.", "bad");
       this.lostAt ||= Date.now();
+      this.welcome = "";
       const waited = Date.now() - this.lostAt;
       if (waited > PATIENCE) return this.final("The connection was lost.", "bad");
       this.say("The connection was lost; trying again.", "bad");
