@@ -1,9 +1,10 @@
-# The two commands of the README are `make demo` and `make test`; both set up .venv themselves.
+# The commands of the README are `make demo`, `make demo-panel` and `make test`; all set up .venv themselves.
 # They presuppose git, make and Python >= 3.11.
-.PHONY: help demo test campaigns test-quick test-times test-flaky test-newest mutants simulate fuzz lock sbom setup coverage lint docs docs-serve generate screens manifests docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down kubernetes-lab kubernetes-lab-down bench clean
+.PHONY: help demo demo-panel test campaigns test-quick test-times test-flaky test-newest mutants simulate fuzz lock sbom setup coverage lint docs docs-serve generate screens screens-panel manifests docker-lab docker-lab-down bare-metal-lab bare-metal-lab-down kubernetes-lab kubernetes-lab-down bench clean
 
 help:
 	@echo "make demo      see the main job happen on this machine, and leave nothing behind"
+	@echo "make demo-panel   see the panel: a simulated cluster in your browser, where a day of work goes on: LISTEN=127.0.0.1:8080"
 	@echo "make test      every check and test that this machine can run, but campaigns"
 	@echo "make campaigns what chance decides, many times over: a minute of fuzzing each, 450 more simulated lives, all examples of property tests; the quickstart on bare machines; bai serve in a cluster"
 	@echo "make test-quick   only tests that need no root and no engine; for a part: scripts/test.sh -k NAME"
@@ -20,6 +21,7 @@ help:
 	@echo "make lint      lint, types and import arrows"
 	@echo "make generate  refresh what is generated: reference pages, pictures, JSON schemas, arguments of roles"
 	@echo "make screens   draw the screens of docs/gallery anew, as the commands print them now"
+	@echo "make screens-panel   take the pictures of the panel anew, of its demo (Chromium)"
 	@echo "make manifests make deploy/kubernetes/serve.yaml from the Helm chart (scripts/helm.sh builds helm)"
 	@echo "make docs      build the documentation into site/"
 	@echo "make docker-lab       four Docker nodes on this machine for examples/clusters/docker-lab (root)"
@@ -33,6 +35,11 @@ help:
 demo:
 	@scripts/setup.sh run
 	@.venv/bin/python scripts/demo.py
+
+LISTEN ?= 127.0.0.1:8080
+demo-panel:
+	@scripts/setup.sh server
+	@exec .venv/bin/bai serve --demo --listen $(LISTEN)
 
 test:
 	@scripts/test.sh </dev/null
@@ -101,6 +108,9 @@ generate: setup
 
 screens: setup
 	BAI_RECORD=1 .venv/bin/python -m pytest -q -n0 tests/bai/test_plan_at_size.py tests/bai/test_command_screens.py -k screens
+
+screens-panel: setup
+	BAI_RECORD=1 .venv/bin/python -m pytest -q -n0 tests/bai/web/browser/test_pictures.py
 
 manifests: setup
 	.venv/bin/python scripts/manifests.py

@@ -3,11 +3,12 @@
     python -m benchmarks.panel [NODES SESSIONS]
 
 Milliseconds of a page that nobody has asked for since the last pass, of one that is kept, and of one that the
-browser has already; bytes as they travel.
+browser has already; bytes as they travel. Then of a draft that is planned.
 """
 
 from __future__ import annotations
 
+import re
 import sys
 import tempfile
 import time
@@ -24,9 +25,17 @@ from reconciler.controller.figure_recorder import FigureRecorder
 
 PAGES = (
     "", "nodes", "nodes/dgx-0007", "queue", "sessions", "sessions?q=s99&sort=gpus", "sessions/p/s1", "plan",
-    "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
-    "numbers", "numbers?range=30d", "numbers/data", "numbers/showback", "numbers/showback.csv",
+    "reviews", "history", "events", "audit", "usage", "capacity", "resources", "resources?kind=Session",
+    "nodes?group=all&page=7", "projects", "projects/p", "users", "groups", "groups/all", "waves", "storage",
+    "images", "notifications", "audit?actor=loop&verb=create", "numbers", "numbers?range=30d", "numbers/data",
+    "numbers/showback", "numbers/showback.csv", "new", "new?copy=Session/p/s1", "sessions/p/s1/terminal",
 )  # fmt: skip
+DRAFT = """\
+apiVersion: bai/v1
+kind: Session
+metadata: {{name: {name}, project: p}}
+spec: {{command: [sleep, inf], resources: {{cpu: 1, memory: 1GiB}}}}
+"""
 ASKS = {"HX-Request": "true", "Accept-Encoding": "gzip"}
 
 
@@ -46,6 +55,20 @@ def fill_figures(bench: Bench) -> None:
         store.save_figures("here", [replace(row, at=now - 60 * minute) for row in rows])
 
 
+def preview(client: TestClient, name: str) -> float:
+    """Milliseconds until somebody who types sees what it would get."""
+    token = re.search(r'name="token" value="(\w+)"', client.get("/clusters/here").text)
+    text = DRAFT.format(name=name)
+    began = time.perf_counter()
+    answer = client.post(
+        "/clusters/here/new/preview",
+        data={"token": token[1] if token else "", "text": text, "shown": text},
+        headers={"Sec-Fetch-Site": "same-origin"},
+    )
+    assert "It would" in answer.text, answer.text[:300]
+    return 1000 * (time.perf_counter() - began)
+
+
 def main(nodes: int = 1250, sessions: int = 10_000) -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench, loops = Bench(Path(folder), nodes, sessions), ClusterLoops()
@@ -55,6 +78,7 @@ def main(nodes: int = 1250, sessions: int = 10_000) -> None:
             bench.once()
         fill_figures(bench)
         app = create_app(loops, StaticAccess([AnonymousAuthenticator(Role.viewer)]))
+        app = create_app(loops, StaticAccess([AnonymousAuthenticator(Role.operator)]))
         with TestClient(app) as client:
             print(f"{nodes} nodes, {sessions} sessions   first ms  kept ms   304 ms     bytes")
             for page in PAGES:
@@ -63,6 +87,8 @@ def main(nodes: int = 1250, sessions: int = 10_000) -> None:
                 kept = min(milliseconds(client, address, ASKS)[0] for _ in range(5))
                 same = min(milliseconds(client, address, {**ASKS, "If-None-Match": tag})[0] for _ in range(5))
                 print(f"{page or 'cluster':28} {first:9.0f} {kept:8.1f} {same:8.1f} {size:9,}")
+            for name in ("one", "two", "three"):
+                print(f"{'planned while typing':28} {preview(client, name):9.0f}")
         bench.loop.workspace.close()
 
 

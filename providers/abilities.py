@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import IO, TYPE_CHECKING, Literal, Protocol, runtime_checkable
 
 from providers.machines.base import Stream
+from providers.machines.folder_listing import FolderListing
 
 if TYPE_CHECKING:
     from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
+    from providers.health.values import NodeHealth
     from schemas.hardware.model import Hardware
 
 
@@ -51,6 +53,15 @@ class KernelEvent:
 
 
 @runtime_checkable
+class ReportsHealth(Protocol):
+    """Of nodes that are not to be asked by SSH."""
+
+    def health(self, nodes: Collection[str]) -> Mapping[str, NodeHealth]:
+        """Of each of these nodes that something is known of. Never raises."""
+        ...
+
+
+@runtime_checkable
 class ReportsFractions(Protocol):
     def fractions(self, nodes: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
         """Node → means (`mps`, `hami`, `mig`) → why it cannot enforce parts of GPUs so, empty when it can.
@@ -88,6 +99,44 @@ class AttachesTerminal(Protocol):
         ...
 
 
+class TerminalStream(Protocol):
+    """An open terminal with its program. One thread reads; everything else may be called from any thread, at
+    any time, and `close` frees whoever waits in another call. Methods raise ProviderError where the way there
+    breaks."""
+
+    def read(self) -> bytes:
+        """The next piece of output, as soon as there is one; empty at the end, and once it is closed."""
+        ...
+
+    def write(self, data: bytes) -> None:
+        """Type; waits while the program takes nothing."""
+        ...
+
+    def resize(self, rows: int, columns: int) -> None: ...
+
+    def exit_code(self) -> int | None:
+        """Of the program, after the end of its output; None where nobody knows, and once it is closed."""
+        ...
+
+    def close(self) -> None:
+        """Leave it: what was opened as a program of its own is hung up, and killed where it does not end by
+        that; a kernel's main process goes on. Comes back when that is done. No harm in doing so again."""
+        ...
+
+
+@runtime_checkable
+class OpensTerminals(Protocol):
+    def open_terminal(self, kernel_id: str, argv: Sequence[str], size: tuple[int, int]) -> TerminalStream:
+        """Run one more program in the kernel, like `Provider.execute`, on a terminal of this size (rows and
+        columns). Raises NotRunning, KernelNotFound, ProviderError."""
+        ...
+
+    def attach_terminal(self, kernel_id: str, size: tuple[int, int]) -> TerminalStream:
+        """The terminal of the kernel's main process. Raises NoTerminal where it has none, else as
+        `open_terminal`."""
+        ...
+
+
 @runtime_checkable
 class CopiesFiles(Protocol):
     def copy_out(self, kernel_id: str, path: str) -> Iterator[bytes]:
@@ -96,6 +145,21 @@ class CopiesFiles(Protocol):
 
     def copy_in(self, kernel_id: str, path: str, archive: Iterator[bytes]) -> None:
         """Unpack a tar stream in the existing folder `path`."""
+        ...
+
+
+@runtime_checkable
+class KeepsFiles(Protocol):
+    """Files of a kernel that runs, in its own view: no link leads further than it does for the kernel. Needs
+    `CopiesFiles` beside it, which gives what is in them."""
+
+    def list_files(self, kernel_id: str, path: str, most: int) -> FolderListing:
+        """The first `most` of a folder. Raises FilesRefused where it is none, NotRunning, KernelNotFound."""
+        ...
+
+    def write_file(self, kernel_id: str, path: str, size: int, data: Iterator[bytes]) -> None:
+        """A file of `size` bytes that belongs to the kernel's user, whole or not at all, in place of one that
+        may be there. Raises the same, and what `data` raises."""
         ...
 
 

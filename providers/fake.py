@@ -20,7 +20,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import IO, Literal
+from typing import Literal
 
 from providers.abilities import GpuUsage, Usage
 from providers.base import (
@@ -34,6 +34,7 @@ from providers.base import (
     env_digest,
     unfenced,
 )
+from providers.machines.echo_shell import EchoCommands
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.kernel import KernelNotFound, KernelRefused, NotRunning
 from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
@@ -225,7 +226,7 @@ def _error(fault: Fault, kernel_id: str) -> ProviderError:
     return ProviderError(provider="fake", why=fault.why)
 
 
-class FakeProvider:
+class FakeProvider(EchoCommands):
     """A `Provider` on a `World`. Any number of handles may share one world, from any thread."""
 
     def __init__(
@@ -341,9 +342,7 @@ class FakeProvider:
             lines = list(world.settle(kernel_id).log)
         yield from lines if tail is None else lines[max(0, len(lines) - tail) :]
 
-    def execute(
-        self, kernel_id: str, argv: tuple[str, ...], *, stdin: IO[bytes] | None = None, tty: bool = False
-    ) -> int:
+    def _enter(self, kernel_id: str, argv: tuple[str, ...]) -> bool:
         world = self.world
         with world.lock:
             world.calls.append(("execute", kernel_id))
@@ -354,7 +353,7 @@ class FakeProvider:
                 raise NotRunning(provider="fake", kernel=kernel_id)
             kernel.executed.append(argv)
             world.boundary("execute", kernel_id, "after")
-            return 0
+            return kernel.spec.tty
 
 
 def _state(world: World, kernel: FakeKernel) -> KernelState:

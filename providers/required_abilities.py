@@ -8,7 +8,9 @@ from providers.abilities import (
     AttachesTerminal,
     CopiesFiles,
     ForwardsPorts,
+    KeepsFiles,
     MeasuresUsage,
+    OpensTerminals,
     RecallsLogs,
     StreamsEvents,
 )
@@ -25,9 +27,21 @@ def require_attach(provider: Provider, cluster: Cluster) -> AttachesTerminal:
     return provider
 
 
+def require_terminals(provider: Provider, cluster: Cluster) -> OpensTerminals:
+    if not isinstance(provider, OpensTerminals):
+        raise _not_able(cluster, "open terminals for others")
+    return provider
+
+
 def require_copy(provider: Provider, cluster: Cluster) -> CopiesFiles:
     if not isinstance(provider, CopiesFiles):
         raise _not_able(cluster, "copy files")
+    return provider
+
+
+def require_files(provider: Provider, cluster: Cluster) -> KeepsFiles:
+    if not isinstance(provider, KeepsFiles):
+        raise _not_able(cluster, "list files")
     return provider
 
 

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Makes .venv with everything that bai needs ("run") or its development needs too ("dev"), in the versions that
-# requirements/LEVEL.txt names, with their hashes. "newest" makes .venv-newest with the newest of everything.
+# Makes .venv with everything that bai needs ("run"), `bai serve` as well ("server") or its development needs too
+# ("dev"), in the versions that requirements/LEVEL.txt names, with their hashes. "newest" makes .venv-newest with the newest of everything.
 # Does nothing, fast, when nothing changed. BAI_PYTHON names the interpreter to use.
 set -eu
 cd "$(dirname "$0")/.."
@@ -117,7 +117,9 @@ fingerprint() {
 wanted="$(fingerprint) $level"
 ready() {
     [ -x "$venv/bin/python" ] && [ -f "$stamp" ] || return 1
-    [ "$(cat "$stamp")" = "$wanted" ] || [ "$(cat "$stamp")" = "$(fingerprint) dev" ]
+    made="$(cat "$stamp")"
+    [ "$made" = "$wanted" ] || [ "$made" = "$(fingerprint) dev" ] ||
+        { [ "$level" = run ] && [ "$made" = "$(fingerprint) server" ]; }
 }
 
 # Who sits at a terminal sees how far it is.
@@ -155,13 +157,16 @@ if [ ! -x "$venv/bin/python" ] || ! working; then
     say "making $venv with $python"
     make_venv "$python"
 fi
-count=$(grep -c == "requirements/$([ "$level" = run ] && echo run || echo dev).txt")
-say "installing bai and the $count packages that it needs$([ "$level" = run ] || echo ' for development') into $venv"
+lock=requirements/$level.txt
+[ "$level" != newest ] || lock=requirements/dev.txt
+count=$(grep -c == "$lock")
+case $level in run) for= ;; server) for=' to serve pages' ;; *) for=' for development' ;; esac
+say "installing bai and the $count packages that it needs$for into $venv"
 failed() { die "the packages could not be installed; see the message above (is a package index reachable?)"; }
 if [ "$level" = newest ]; then
     pip install --upgrade --upgrade-strategy eager -e '.[dev,docs]' || failed
 else
-    install "requirements/$level.txt" || failed
+    install "$lock" || failed
     pip install --no-deps --no-build-isolation -e . || failed
 fi
 echo "$wanted" >"$stamp"

@@ -10,6 +10,7 @@ from tests.lab.docker import engines
 from tests.lab.fixtures import vm
 from tests.lab.gitea import gitea
 from tests.lab.helm import helm
+from tests.lab.keycloak import keycloak
 from tests.lab.kubernetes.fixtures import kube_namespace, kubernetes, kubernetes_clusters, kubernetes_lab
 from tests.lab.nspawn import nodes, nodes_lab
 from tests.lab.postgres import postgres, postgres_lab
@@ -31,6 +32,7 @@ __all__ = [
     "engines",
     "gitea",
     "helm",
+    "keycloak",
     "kube_namespace",
     "kubernetes",
     "kubernetes_clusters",

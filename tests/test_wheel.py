@@ -97,6 +97,7 @@ def test_the_wheel_holds_what_it_should(wheel: Path) -> None:
     assert any(name.startswith("schemas/json/") and name.endswith(".json") for name in names)
     assert any(name.startswith("reconciler/store/migrations/versions/") for name in names)
     assert {"providers/ansible/roles/site.yml", "providers/ansible/templates/hosts.yml.j2"} <= set(names)
+    assert "bai/web/demo/dgx-h100/hardware/dgx-h100.json" in names
     assert any(name.endswith("/licenses/LICENSE") for name in names)
     assert not [name for name in names if "__pycache__" in name or name.endswith((".db", ".orig"))]
 

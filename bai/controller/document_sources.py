@@ -32,6 +32,8 @@ class RemoteOrigin:
     """Folder of the documents."""
     approval: bool = False
     """Whether somebody must approve of a new commit."""
+    home: Path | None = None
+    """The folder of its copy; None: one below the state's."""
 
 
 def open_workspaces(
@@ -121,6 +123,8 @@ def remote_folder(origin: RemoteOrigin) -> Path:
     address."""
     from reconciler.gitops.remote import redact_url
 
+    if origin.home is not None:
+        return origin.home
     address = redact_url(origin.url) if origin.url.startswith(("http://", "https://")) else origin.url
     mark = hashlib.sha256(f"{address} {origin.path}".encode()).hexdigest()[:12]
     stem = origin.url.rstrip("/").rpartition("/")[2].removesuffix(".git") or "remote"

@@ -24,11 +24,13 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
     """What the command line says of a process's loops: how each goes; `lease`: seconds after which another
-    replica goes on when this one is silent; `stuck_after`: seconds in which a loop at work must show life."""
+    replica goes on when this one is silent; `stuck_after`: seconds in which a loop at work must show life.
+    `log` is given each line, after the cluster where there are several."""
 
     options: LoopOptions
     lease: float = 15.0
     stuck_after: float = 900.0
+    log: Callable[[str, str], None] = log_line
 
     def open_loops(self, settings: Settings, origin: RemoteOrigin | None) -> list[Loop]:
         """One for each cluster that is opened. Raises BaiError when one cannot be opened."""
@@ -42,7 +44,7 @@ class LoopSettings:
             Loop(
                 workspace,
                 self.options,
-                log=partial(log_line, workspace.cluster.name if len(found) > 1 else ""),
+                log=partial(self.log, workspace.cluster.name if len(found) > 1 else ""),
                 documents=documents,
             )
             for workspace, documents in found

@@ -18,7 +18,7 @@ PAGE = 2000
 
 def answer(view: ClusterView, query: HistoryQuery) -> Printout:
     """The newest comes first."""
-    found = _newest(view, query.tail)
+    found = newest_entries(view, query.tail)
     facts = view.commit_facts(each.commit for each in found)
     unknown = CommitFacts()
     if query.form == "json":
@@ -32,8 +32,8 @@ def answer(view: ClusterView, query: HistoryQuery) -> Printout:
     return Printout(blocks=(plain_lines(lines),), notes=notes)
 
 
-def _newest(view: ClusterView, count: int) -> list[HistoryEntry]:
-    """So many, from no more of the audit than they need."""
+def newest_entries(view: ClusterView, count: int) -> list[HistoryEntry]:
+    """So many, the newest first, from no more of the audit than they need."""
     if view.store is None:
         return []
     limit = PAGE

@@ -20,6 +20,8 @@ from reconciler.plan.nodes.profile_status import profile_status
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from bai.queries.models import Form, NodesQuery
     from bai.queries.view import ClusterView
     from reconciler.values.state import Actual, Desired
@@ -45,11 +47,13 @@ def list_nodes(view: ClusterView, name: str, form: Form) -> Printout:
     return Printout(blocks=(Table(tuple(head), cells, empty="The cluster has no Node."),))
 
 
-def node_rows(desired: Desired, actual: Actual) -> list[NodeRow]:
-    """Every node of the cluster, by name, whether or not its hardware is known."""
+def node_rows(desired: Desired, actual: Actual, only: Collection[str] | None = None) -> list[NodeRow]:
+    """Every node of the cluster (or of `only`), by name, whether or not its hardware is known."""
     infos, held = node_infos(desired, actual), held_kernels(running_placements(actual))
     rows = []
     for node in desired.repository.nodes_of(desired.cluster):
+        if only is not None and node.name not in only:
+            continue
         name, address = node.metadata.name, node.spec.address or node.metadata.name
         if name in infos:
             rows.append(node_row(infos[name], held.get(name, ()), address, profile_status(actual, name)))

@@ -13,17 +13,28 @@ from bai.web.auth.roles import Access
 from bai.web.cluster_loops import ClusterLoops
 from bai.web.metrics import Metrics, RequestMetrics
 from bai.web.openapi import openapi_document
+from bai.web.panel.administration import routes as administration
+from bai.web.panel.files import routes as file_pages
+from bai.web.panel.files import uploads
+from bai.web.panel.files.transfers import Transfers
+from bai.web.panel.login import routes as login
+from bai.web.panel.login.code_flow import CodeFlow
 from bai.web.panel.numbers import routes as numbers_pages
+from bai.web.panel.options import DEFAULT_OPTIONS, PanelOptions
 from bai.web.panel.pages import Panel
+from bai.web.panel.plans import order_routes, plan_routes
+from bai.web.panel.plans.commit_reviews import CommitReviews
+from bai.web.panel.proposals import routes as proposals
+from bai.web.panel.proposals.desk import ProposalDesks
 from bai.web.panel.routes import (
     cluster_pages,
-    files,
     live_news,
-    login_pages,
-    plan_pages,
     report_pages,
     session_pages,
+    static_files,
 )
+from bai.web.panel.terminal import routes as terminal_pages
+from bai.web.panel.terminal.terminals import Terminals
 from bai.web.request_limits import ANSWER_TIMEOUT, RequestLimits
 from bai.web.routes import (
     audits,
@@ -49,38 +60,37 @@ what is another project's 404."""
 
 _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
 _PAGES = (
-    login_pages,
-    files,
-    live_news,
-    cluster_pages,
-    session_pages,
-    plan_pages,
-    report_pages,
-    numbers_pages,
-)
+    login, static_files, live_news, cluster_pages, session_pages, file_pages, uploads, terminal_pages,
+    plan_routes, order_routes, report_pages, administration, proposals, numbers_pages,
+)  # fmt: skip
 
 
 def create_app(
     loops: ClusterLoops,
     access: Access,
     webhook_verifier: WebhookVerifier | None = None,
+    options: PanelOptions = DEFAULT_OPTIONS,
     *,
-    cookie_secret: str = "",
     answer_timeout: float = ANSWER_TIMEOUT,
 ) -> FastAPI:
-    """The API of these loops, and pages; `webhook_verifier` judges webhooks, None hears none. `cookie_secret`
-    seals logins of browsers, the same for all replicas. An answer begins within `answer_timeout` seconds."""
+    """The API of these loops, and pages; `webhook_verifier` judges webhooks, None hears none. An answer
+    begins within `answer_timeout` seconds."""
     modules = (*_MODULES, *_PAGES)
     routes = [route for module in modules for route in module.router.routes]  # included, each is made anew
     app = FastAPI(
         title="bai", version=__version__, description=_ABOUT, docs_url=None, redoc_url=None, routes=routes
     )
     app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
-    app.state.metrics, app.state.panel = Metrics(loops), Panel(loops, cookie_secret)
+    app.state.metrics, app.state.panel = Metrics(loops), Panel(loops, options.cookie_secret)
+    app.state.code_flow = CodeFlow(app.state.panel.sealer, options.public_url)
+    app.state.transfers, app.state.largest_upload = Transfers(), options.largest_upload
+    app.state.proposals = ProposalDesks(loops.clusters, options.proposals)
+    app.state.reviews = {name: CommitReviews(cluster) for name, cluster in loops.clusters.items()}
+    app.state.terminals = Terminals()
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_middleware(RequestMetrics, metrics=app.state.metrics)
-    app.add_middleware(RequestLimits, answer_timeout=answer_timeout)
+    app.add_middleware(RequestLimits, answer_timeout=answer_timeout, largest_upload=options.largest_upload)
     app.openapi = lambda: app.openapi_schema or _openapi(app)  # type: ignore[method-assign]
     return app
 

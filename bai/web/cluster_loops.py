@@ -23,6 +23,14 @@ from reconciler.sources.commit_facts import CommitFactsCache
 from reconciler.values.state import Actual, Desired
 
 
+@dataclass(frozen=True, slots=True)
+class Simulation:
+    """That a cluster exists only in this process."""
+
+    pace: float
+    """Seconds of its clock in one of ours."""
+
+
 @dataclass
 class ServedCluster:
     """One cluster's loop. `latest` is the last pass, `good` the last one that saw everything it needed."""
@@ -35,6 +43,7 @@ class ServedCluster:
     pulse: LoopPulse = field(default_factory=LoopPulse)
     dispatcher: Dispatcher | None = None
     """Who tells people what happens."""
+    simulation: Simulation | None = None
     pass_count: int = 0
     """How many passes were published."""
     pass_cache: EtagCache = field(default_factory=EtagCache)

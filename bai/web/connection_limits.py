@@ -39,6 +39,12 @@ class ConnectionLimits:
     """For a request's body, and without a client taking what it is sent."""
     idle: float = 15.0
     """Between an answer and the next request."""
+    upload: int = 10 * 2**30
+    """Bytes of a file that a page sends. While it comes, `body` is for each `UPLOAD_STEP` of it."""
+
+
+UPLOAD_STEP = 64 * 1024
+"""Bytes of a file that must come within the time for a body."""
 
 
 class ConnectionState(Enum):

@@ -16,7 +16,7 @@ import struct
 import sys
 from http import HTTPStatus
 from math import ceil
-from typing import Any
+from typing import Any, cast
 
 import h11
 import uvicorn
@@ -24,7 +24,15 @@ from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from bai.web.connection_limits import Admission, ConnectionLimits, Connections, ConnectionState
+from bai.web.connection_limits import (
+    UPLOAD_STEP,
+    Admission,
+    ConnectionLimits,
+    Connections,
+    ConnectionState,
+)
+from bai.web.request_limits import is_upload
+from bai.web.websocket_protocol import BoundedWebSocket, websocket_options
 
 PROBES = frozenset({"/healthz", "/readyz", "/metrics"})
 """What is answered also where there is no room for more."""
@@ -44,8 +52,8 @@ class ServerConfig(uvicorn.Config):
     def __init__(self, app: ASGIApp, limits: ConnectionLimits, **options: Any) -> None:
         self.connections = Connections(limits)
         super().__init__(
-            app, http=BoundedProtocol, ws="none", log_level="error", access_log=False, server_header=False,
-            proxy_headers=False, timeout_keep_alive=ceil(limits.idle), **options,
+            app, http=BoundedProtocol, log_level="error", access_log=False, server_header=False,
+            proxy_headers=False, timeout_keep_alive=ceil(limits.idle), **websocket_options(), **options,
         )  # fmt: skip
 
 
@@ -55,6 +63,11 @@ class _BoundedReader(h11.Connection):
     def __init__(self) -> None:
         super().__init__(h11.SERVER, LARGEST_HEAD)
         self._chunks = self._bytes = 0
+
+    @property
+    def body_size(self) -> int:
+        """Bytes of the body, as far as it has come."""
+        return self._bytes
 
     def next_event(self) -> Any:
         event = super().next_event()
@@ -85,7 +98,8 @@ class BoundedProtocol(H11Protocol):
         super().__init__(config, *others, **named)
         self.conn = _BoundedReader()
         self._connections, self._limits = config.connections, config.connections.limits
-        self._stalled = False
+        self._stalled = self._is_probe = False
+        self._socket: BoundedWebSocket | None = None
         self._stage: tuple[str, object] = ("", None)
         self._timer: asyncio.TimerHandle | None = None
 
@@ -109,15 +123,33 @@ class BoundedProtocol(H11Protocol):
             self.drop()
             return
         if admission is Admission.probes:
-            self.app = _probes_only(self.app)
+            self.app, self._is_probe = _probes_only(self.app), True
         self._enter_stage("head", None)
 
     def connection_lost(self, exc: Exception | None) -> None:
         super().connection_lost(exc)
-        self._connections.forget(self)
+        self._forget()
         self._unset_keepalive_if_required()
+
+    def _forget(self) -> None:
+        self._connections.forget(self)
         if self._timer is not None:
             self._timer.cancel()
+
+    def _should_upgrade_to_ws(self) -> bool:
+        return super()._should_upgrade_to_ws() and not self._is_probe
+
+    def handle_websocket_upgrade(self, event: h11.Request) -> None:
+        """For all that is counted, it stays this connection."""
+        super().handle_websocket_upgrade(event)
+        socket = self.transport.get_protocol()
+        assert isinstance(socket, BoundedWebSocket)
+        socket.on_stall, socket.on_lost = self._on_socket_stall, self._forget
+        self._socket = socket
+        self._on_socket_stall(False)
+
+    def _on_socket_stall(self, stalled: bool) -> None:
+        self._enter_stage("stalled" if stalled else "answer", self._socket)
 
     def data_received(self, data: bytes) -> None:
         if not self.transport.is_closing():
@@ -147,19 +179,28 @@ class BoundedProtocol(H11Protocol):
 
     def _update_stage(self) -> None:
         cycle = self.cycle
+        if self._socket is not None:
+            return
         if self.transport.is_closing():
             self._enter_stage("end", None)
         elif self._stalled:
             self._enter_stage("stalled", cycle)
         elif self.conn.their_state is h11.SEND_BODY:
-            self._enter_stage("body", cycle)
+            self._enter_stage("body", (cycle, self._upload_steps()))
         elif cycle is not None and not cycle.response_complete:
             self._enter_stage("answer", cycle)
         else:
             self._enter_stage("head" if cycle is None or self.conn.trailing_data[0] else "idle", cycle)
 
+    def _upload_steps(self) -> int:
+        """How far a file is that is taken: each step has a deadline of its own. What was refused has none."""
+        cycle = self.cycle
+        taken = cycle is not None and not cycle.response_complete and is_upload(cast(Scope, cycle.scope))
+        return cast(_BoundedReader, self.conn).body_size // UPLOAD_STEP if taken else 0
+
     def _enter_stage(self, stage: str, cycle: object) -> None:
-        """A deadline stands from the beginning of a stage of a request to its end."""
+        """A deadline stands from the beginning of a stage of a request to its end; `cycle`: the request, and
+        how far it is."""
         if (stage, cycle) == self._stage:
             return
         self._stage = stage, cycle

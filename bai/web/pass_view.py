@@ -33,10 +33,11 @@ _SOMEBODY = "an operator"
 
 
 class PassView:
-    """A `ClusterView`. Asks no node. Answers 503 before there was a pass."""
+    """A `ClusterView`. Asks no node. Answers 503 before there was a pass. `plan`: what the pass planned,
+    whoever looks."""
 
     def __init__(self, cluster: ServedCluster, user: Principal) -> None:
-        done, self.actual, self._plan = last_plan(cluster, user)
+        done, self.actual, self.plan = last_plan(cluster, user)
         if done.desired is None:
             raise HTTPException(503, "nothing was seen yet", headers={"Retry-After": "2"})
         self.desired: Desired = done.desired
@@ -46,6 +47,11 @@ class PassView:
     @cached_property
     def _projects(self) -> ProjectView:
         return project_view(self._cluster, self._principal)
+
+    @property
+    def projects(self) -> frozenset[str] | None:
+        """Those that the viewer sees; None: everything."""
+        return self._principal.projects
 
     @property
     def cluster(self) -> str:
@@ -59,9 +65,14 @@ class PassView:
     def observed(self) -> Actual:
         return self.actual
 
+    @property
+    def whole(self) -> bool:
+        """Whether all projects are theirs to see."""
+        return self._whole
+
     @cached_property
     def waits(self) -> Mapping[str, Wait]:
-        return {wait.session: wait for wait in self._plan.waits}
+        return {wait.session: wait for wait in self.plan.waits}
 
     @property
     def store(self) -> Store | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -17,6 +18,9 @@ LARGEST_BODY = 64 * 1024
 """Bytes of a request's body."""
 LARGEST_WEBHOOK = 8 * 2**20
 """Bytes of a forge's message."""
+LARGEST_UPLOAD = 10 * 2**30
+"""Bytes of a file that a page sends, where nobody says another number."""
+_UPLOAD = re.compile(r"/clusters/[^/]+/(?:sessions/[^/]+|volumes(?:/[^/]+)?)/[^/]+/files")
 _TOO_LARGE = "the request is too large"
 ANSWER_TIMEOUT = 60.0
 """Seconds until an answer must have begun, from the last part of the request."""
@@ -26,6 +30,7 @@ HEADERS = (
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"cross-origin-resource-policy", b"same-origin"),
+    (b"cross-origin-opener-policy", b"same-origin"),
     (b"cache-control", b"no-store"),
 )
 
@@ -37,11 +42,18 @@ class TooLarge(HTTPException):
         super().__init__(413, _TOO_LARGE)
 
 
+def is_upload(scope: Scope) -> bool:
+    """Whether a page sends a file: the only requests that may be large (`bai.web.panel.files.uploads`)."""
+    return scope["method"] == "POST" and _UPLOAD.fullmatch(scope["path"]) is not None
+
+
 class RequestLimits:
     """Middleware: answers 413 and 504 itself."""
 
-    def __init__(self, app: ASGIApp, answer_timeout: float = ANSWER_TIMEOUT) -> None:
-        self._app, self._answer_timeout = app, answer_timeout
+    def __init__(
+        self, app: ASGIApp, answer_timeout: float = ANSWER_TIMEOUT, largest_upload: int = LARGEST_UPLOAD
+    ) -> None:
+        self._app, self._answer_timeout, self._largest_upload = app, answer_timeout, largest_upload
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -49,7 +61,7 @@ class RequestLimits:
             return
         state = scope.setdefault("state", {})
         answer = _BoundedAnswer(send, state)
-        most = LARGEST_WEBHOOK if scope["path"].startswith("/hooks/") else LARGEST_BODY
+        most = self._most(scope)
         if _content_length(scope) > most:
             await answer.refuse(413, _TOO_LARGE)
             return
@@ -68,6 +80,11 @@ class RequestLimits:
             await answer.refuse(413, _TOO_LARGE)
         except TimeoutError:
             await answer.refuse(504, "this took too long")
+
+    def _most(self, scope: Scope) -> int:
+        if scope["path"].startswith("/hooks/"):
+            return LARGEST_WEBHOOK
+        return self._largest_upload if is_upload(scope) else LARGEST_BODY
 
 
 class _BoundedAnswer:

@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,8 +20,9 @@ if TYPE_CHECKING:
     from bai.controller.document_sources import RemoteOrigin
     from bai.controller.loop_threads import LoopSettings
     from bai.web.auth.roles import Access
-    from bai.web.cluster_loops import ClusterLoops
+    from bai.web.cluster_loops import ClusterLoops, ServedCluster
     from bai.web.connection_limits import ConnectionLimits
+    from bai.web.panel.proposals.settings import ProposalSettings
     from reconciler.gitops.webhook_verifier import WebhookVerifier
 
 SHUTDOWN_TIMEOUT = 60.0
@@ -40,7 +41,9 @@ class ServerSettings:
     access: Path | None
     webhook_secret: str
     cookie_key: str
+    public_url: str
     limits: ConnectionLimits
+    proposals: ProposalSettings
 
 
 class Server:
@@ -56,10 +59,14 @@ class Server:
         from bai.tracing import tracer_from_environment
         from bai.web.cluster_loops import ClusterLoops
         from bai.web.connection_limits import PROBE_RESERVE
+        from bai.web.panel.options import PanelOptions
         from reconciler.controller.standby import StandbyFollower
 
         self._access, self._verifier = _open_access(server_settings), _webhook_verifier(server_settings)
-        self._cookie_secret = _cookie_secret(server_settings.cookie_key)
+        self._options = PanelOptions(
+            _cookie_secret(server_settings.cookie_key), _public_url(server_settings.public_url),
+            server_settings.proposals, server_settings.limits.upload,
+        )  # fmt: skip
         self._limits = server_settings.limits
         _raise_file_limit(self._limits.connections + PROBE_RESERVE + RESERVED_FILES)
         self._socket = open_socket(server_settings.listen)
@@ -69,6 +76,16 @@ class Server:
         for loop in loop_settings.open_loops(settings, remote):
             loop.stand_by = StandbyFollower(loop, self._loops.publish_pass).follow
             self._loops.add(loop)
+
+    @property
+    def clusters(self) -> Mapping[str, ServedCluster]:
+        return self._loops.clusters
+
+    @property
+    def address(self) -> str:
+        """Host and port."""
+        host, port = self._socket.getsockname()[:2]
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
     def run(self) -> bool:
         """Until a signal says stop; False when something was left undone."""
@@ -81,7 +98,7 @@ class Server:
         from bai.web.app import create_app
         from bai.web.http_protocol import ServerConfig
 
-        app = create_app(self._loops, self._access, self._verifier, cookie_secret=self._cookie_secret)
+        app = create_app(self._loops, self._access, self._verifier, self._options)
         server = uvicorn.Server(ServerConfig(app, self._limits, timeout_graceful_shutdown=5))
         ended = False
         try:
@@ -104,6 +121,7 @@ class Server:
                     with _monitored(server, self._loops):
                         server.run([self._socket])
                 finally:
+                    app.state.terminals.close()
                     self._loops.halt()
                     ended = self._loops.join(SHUTDOWN_TIMEOUT)
         finally:
@@ -225,3 +243,14 @@ def _cookie_secret(reference: str) -> str:
             hint="`openssl rand -hex 32` makes one",
         )
     return found
+
+
+def _public_url(url: str) -> str:
+    """Raises CommandError for what is no address of a server."""
+    from bai.web.panel.login.public_address import check_public_url
+    from schemas.problems.errors.command import CommandError
+
+    try:
+        return url and check_public_url(url)
+    except ValueError as error:
+        raise CommandError(why=f"--public-url: {error}", hint="write https://panel.example") from None

@@ -7,11 +7,36 @@ borrow; together they never hold more than their quotas' sum.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
 from planner.model import slots
 from planner.model.demand import granted_shares
-from planner.model.types import Fractional, QuotaLimit, QuotaUse, Reason, SessionRequest, SlotMap
+from planner.model.types import (
+    Fractional,
+    QuotaLimit,
+    QuotaUse,
+    Reason,
+    SessionRequest,
+    SlotMap,
+    Snapshot,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class QuotaStanding:
+    """How a quota stands. `used` has the slots that it limits or that are used; `borrowed` what is held
+    beyond the quota itself, and `lenders` the quotas of its cohort that do not use all of theirs, by slot;
+    `lent` what it does not use and others of its cohort hold, so that it would have to wait for it;
+    `reclaimable` what sessions hold of the borrowed that may be pushed out."""
+
+    limit: QuotaLimit
+    used: SlotMap
+    sessions: int
+    borrowed: SlotMap
+    lenders: Mapping[str, tuple[str, ...]]
+    lent: SlotMap
+    reclaimable: SlotMap
 
 
 class _QuotaAccount:
@@ -145,6 +170,17 @@ class QuotaLedger:
             for one in self._accounts
         )
 
+    def standings(self, leaving: Iterable[SessionRequest] = ()) -> tuple[QuotaStanding, ...]:
+        """`leaving`: sessions that were counted and may be pushed out."""
+        able: dict[int, dict[str, int]] = {}
+        for session in leaving if any(one.cohort for one in self._accounts) else ():
+            request = self._granted_slots(session)
+            for account in self._accounts_of(session):
+                mine = able.setdefault(id(account), {})
+                for slot, amount in request.items():
+                    mine[slot] = mine.get(slot, 0) + amount
+        return tuple(_standing(one, able.get(id(one), {})) for one in self._accounts)
+
     def _add_usage(self, session: SessionRequest, sign: int) -> None:
         if not self._by_subject:
             return
@@ -176,6 +212,42 @@ class QuotaLedger:
                     yield account
         if session.project:  # Others' use has none, and is counted already.
             yield from self._of_cluster
+
+
+def quota_standings(snapshot: Snapshot) -> tuple[QuotaStanding, ...]:
+    """How the quotas of a cluster stand with what runs."""
+    ledger = QuotaLedger(snapshot.quotas, {group.name: group.fractional for group in snapshot.groups})
+    for one in snapshot.running:
+        ledger.take(one.request)
+    groups = {group.name for group in snapshot.groups if group.preemption is not None}
+    requests = (one.request for one in snapshot.running)
+    return ledger.standings(each for each in requests if each.preemptible and each.group in groups)
+
+
+def _standing(account: _QuotaAccount, leaving: SlotMap) -> QuotaStanding:
+    own = account.limit.slots if account.cohort else {}
+    over = {slot: account.over(slot) for slot in own}
+    borrowed = {slot: more for slot, more in over.items() if more > 0}
+    lent = {}
+    for slot, more in over.items():
+        held, total = account.shared(slot)
+        if more < 0 and (missing := held - total - more) > 0:
+            lent[slot] = min(missing, -more)
+    return QuotaStanding(
+        account.limit,
+        _reported_slots(account, account.used),
+        account.sessions,
+        borrowed,
+        {slot: tuple(_lenders(account, slot)) for slot in borrowed},
+        lent,
+        {slot: min(more, leaving[slot]) for slot, more in borrowed.items() if leaving.get(slot)},
+    )
+
+
+def _lenders(account: _QuotaAccount, slot: str) -> Iterator[str]:
+    for one in account.cohort:
+        if one is not account and slot in one.limit.slots and one.over(slot) < 0:
+            yield one.limit.name
 
 
 def requested_slots(session: SessionRequest) -> dict[str, int]:

@@ -95,6 +95,15 @@ def capacities(
     return tuple(found)
 
 
+def group_views(snapshot: Snapshot) -> dict[str, GroupView]:
+    """Every group of one snapshot, by name, without what its sessions typically ask for."""
+    beside = least_beside_device({})
+    return {
+        group.name: _group_view(build_group_table(snapshot, group), group, {}, beside)
+        for group in snapshot.groups
+    }
+
+
 def _typical_shapes(snapshot: Snapshot, group: GroupInfo) -> dict[Shape, int]:
     """How often each shape is asked for, kept to the most frequent."""
     shapes = ShapeCache(group)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from providers.abilities import OpensTerminals
 from providers.base import Capabilities, KernelSpec, Limit, Observed, Provider, RestartRule
 from providers.conformance.harness import ProviderHarness
 from providers.conformance.waiting import until
@@ -18,6 +19,15 @@ from schemas.problems.errors.provider import ProviderError
 MIB = 1 << 20
 LISTENS = "echo ready; while :; do sleep 1000 & wait $!; done"
 WAITS = "while ! [ -e go ]; do sleep 0.1; done"
+CONSOLE = """echo ready
+while read -r line; do
+    case $line in
+    size) stty size ;;
+    end) exit 7 ;;
+    *) echo "got <$line>" ;;
+    esac
+done"""
+"""A main process that answers each line that is typed."""
 WORDS = ("it's", '"$HOME" `id`', "$(HOME) $$x", "%s\\n \\", "a\nb\tc", "-e", "", "ünïcödé ✓", "*", "{{.ID}}")
 """Of a command and an environment: what shells, formats and templates would each make something else of."""
 
@@ -171,6 +181,8 @@ def _specs(
     yield spec("deaf", f"trap '' TERM; {LISTENS}")
     yield spec("fails", "echo run; exit 7", restart=RestartRule("on-failure", 1))
     yield spec("succeeds", "echo run", restart=RestartRule("on-failure", 1))
+    if isinstance(provider, OpensTerminals):
+        yield spec("console", CONSOLE, tty=True)
     if found.timeouts:
         yield spec("late", LISTENS, timeout=1.0)
     if claims(provider, Limit.MEMORY, harness.nodes[0]):

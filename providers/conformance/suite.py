@@ -18,7 +18,7 @@ from contextlib import closing
 
 import pytest
 
-_PARTS = ("kernels", "identity", "ends", "output", "commands", "extras", "failures")
+_PARTS = ("kernels", "identity", "ends", "output", "commands", "extras", "files", "terminals", "failures")
 pytest.register_assert_rewrite(*(f"providers.conformance.{part}" for part in _PARTS))
 
 from providers.base import Provider  # noqa: E402
@@ -26,14 +26,16 @@ from providers.conformance.commands import RunsCommands  # noqa: E402
 from providers.conformance.ends import Ends  # noqa: E402
 from providers.conformance.extras import Extras  # noqa: E402
 from providers.conformance.failures import Failures  # noqa: E402
+from providers.conformance.files import Files  # noqa: E402
 from providers.conformance.harness import ProviderHarness, is_of_the_tests  # noqa: E402
 from providers.conformance.identity import Identity  # noqa: E402
 from providers.conformance.kernels import Commands, StartedKernels  # noqa: E402
 from providers.conformance.output import Output  # noqa: E402
+from providers.conformance.terminals import Terminals  # noqa: E402
 from providers.conformance.waiting import until  # noqa: E402
 
 
-class ProviderConformance(Failures, Extras, RunsCommands, Output, Ends, Identity):
+class ProviderConformance(Failures, Terminals, Files, Extras, RunsCommands, Output, Ends, Identity):
     """Inherit it, beside a fixture `harness` of scope `class`, `module` or `session`."""
 
     @classmethod

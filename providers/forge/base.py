@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 from urllib.parse import urlsplit
 
@@ -20,6 +21,7 @@ from tenacity import (
 from providers.http_retry import wait_as_asked
 from schemas.files.strict_json import parse_json
 from schemas.problems.errors.forge import ForgeRefused, ForgeUnreachable
+from schemas.values.naturals import parse_natural
 
 CommitState = Literal["success", "failure", "error"]
 PAGES = 100
@@ -34,6 +36,27 @@ _LONGEST = 140
 """Characters that a status' description may have."""
 
 
+@dataclass(frozen=True, slots=True)
+class OpenRequest:
+    """A pull or merge request that waits. Texts are what anybody wrote there."""
+
+    number: int
+    title: str
+    author: str
+    commit: str
+    """Its newest."""
+    base: str
+    """The branch that it is to be merged into."""
+    page: str
+    """Its address on the forge; empty where that is none of http or https."""
+
+
+MOST_REQUESTS = 200
+"""Open requests that are looked at, the newest."""
+_LONGEST_TEXT = 300
+"""Characters that are kept of what a forge says of a request."""
+
+
 class Forge(Protocol):
     """One repository on a forge."""
 
@@ -44,6 +67,15 @@ class Forge(Protocol):
 
     def status(self, commit: str, state: CommitState, context: str, description: str, url: str = "") -> None:
         """Say how a commit fares in the eyes of `context`. Raises ForgeError."""
+        ...
+
+    def open_request(self, branch: str, base: str, title: str, body: str) -> str:
+        """Open a pull request that would merge `branch` into `base`; gives its address. Raises
+        ForgeError."""
+        ...
+
+    def open_requests(self) -> list[OpenRequest]:
+        """The newest pull or merge requests that are open. Raises ForgeError."""
         ...
 
 
@@ -96,10 +128,14 @@ class ForgeApi:
                 forge=where, request=f"{method} {path}", why="it does not answer in JSON"
             ) from error
 
-    def pages(self, path: str, size: str) -> Iterator[Any]:
-        """The items of a list, page after page; `size` is the name of the parameter for their number."""
+    def pages(self, path: str, size: str, asked: Mapping[str, str] | None = None) -> Iterator[Any]:
+        """The items of a list, page after page; `size` is the name of the parameter for their number, `asked`
+        what else is asked for."""
         for page in range(1, PAGES + 1):
-            found = self.call("GET", path, query={size: str(PAGE), "page": str(page)})
+            found = self.call("GET", path, query={**(asked or {}), size: str(PAGE), "page": str(page)})
+            if not isinstance(found, list):
+                where = urlsplit(self.url).netloc
+                raise ForgeRefused(forge=where, request=f"GET {path}", why="it does not answer with a list")
             yield from found
             if len(found) < PAGE:
                 return
@@ -107,9 +143,26 @@ class ForgeApi:
 
 _HINTS = {
     401: "the token is missing, wrong or has expired",
-    403: "the token may not do this: it needs to write comments of pull requests and statuses of commits",
+    403: "the token may not do this: it needs to write pull requests, and statuses of commits",
     404: "no such repository or pull request, or the token may not see it",
 }
+
+
+def read_request(found: Mapping[str, Any], names: Mapping[str, str]) -> OpenRequest | None:
+    """A request as a forge's JSON has it; None for what is none. `names`: where its fields stand, `head.sha`
+    below each other."""
+
+    def text(field: str) -> str:
+        value: Any = found
+        for name in names[field].split("."):
+            value = value.get(name) if isinstance(value, Mapping) else None
+        return str(value or "")[:_LONGEST_TEXT]
+
+    number, page = parse_natural(text("number")), text("page")
+    if not number:
+        return None
+    page = page if urlsplit(page).scheme in ("http", "https") else ""
+    return OpenRequest(number, text("title"), text("author"), text("commit"), text("base"), page)
 
 
 def shorten_description(description: str) -> str:

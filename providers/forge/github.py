@@ -3,8 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import islice
 
-from providers.forge.base import CommitState, ForgeApi, shorten_description
+from providers.forge.base import (
+    MOST_REQUESTS,
+    CommitState,
+    ForgeApi,
+    OpenRequest,
+    read_request,
+    shorten_description,
+)
+
+_FIELDS = {
+    "number": "number", "title": "title", "author": "user.login", "commit": "head.sha", "base": "base.ref",
+    "page": "html_url",
+}  # fmt: skip
 
 
 class GitHub:
@@ -34,3 +47,12 @@ class GitHub:
             "target_url": url,
         }
         self._api.call("POST", f"{self._at}/statuses/{commit}", body)
+
+    def open_request(self, branch: str, base: str, title: str, body: str) -> str:
+        asked = {"head": branch, "base": base, "title": title, "body": body}
+        return str(self._api.call("POST", f"{self._at}/pulls", asked)["html_url"])
+
+    def open_requests(self) -> list[OpenRequest]:
+        found = self._api.pages(f"{self._at}/pulls", self._size, {"state": "open"})
+        read = (read_request(each, _FIELDS) for each in islice(found, MOST_REQUESTS))
+        return [each for each in read if each is not None]

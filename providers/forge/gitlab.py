@@ -2,11 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from urllib.parse import quote
 
-from providers.forge.base import CommitState, ForgeApi, shorten_description
+from providers.forge.base import (
+    MOST_REQUESTS,
+    CommitState,
+    ForgeApi,
+    OpenRequest,
+    read_request,
+    shorten_description,
+)
 
 _STATES: dict[CommitState, str] = {"success": "success", "failure": "failed", "error": "failed"}
+
+_FIELDS = {
+    "number": "iid", "title": "title", "author": "author.username", "commit": "sha", "base": "target_branch",
+    "page": "web_url",
+}  # fmt: skip
 
 
 class GitLab:
@@ -30,3 +43,18 @@ class GitLab:
     def status(self, commit: str, state: CommitState, context: str, description: str, url: str = "") -> None:
         body = {"state": _STATES[state], "name": context, "description": shorten_description(description)}
         self._api.call("POST", f"{self._at}/statuses/{commit}", body | ({"target_url": url} if url else {}))
+
+    def open_request(self, branch: str, base: str, title: str, body: str) -> str:
+        asked = {
+            "source_branch": branch,
+            "target_branch": base,
+            "title": title,
+            "description": body,
+            "remove_source_branch": True,
+        }
+        return str(self._api.call("POST", f"{self._at}/merge_requests", asked)["web_url"])
+
+    def open_requests(self) -> list[OpenRequest]:
+        found = self._api.pages(f"{self._at}/merge_requests", "per_page", {"state": "opened"})
+        read = (read_request(each, _FIELDS) for each in islice(found, MOST_REQUESTS))
+        return [each for each in read if each is not None]

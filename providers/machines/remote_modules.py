@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from schemas.problems.errors.provider import ProviderError
 
 if TYPE_CHECKING:
-    from providers.machines.base import Machine
+    from providers.machines.base import Machine, Process
 
 BOOT = """
 import json, sys, types
@@ -28,6 +28,19 @@ for name, source in order["modules"]:
     exec(compile(source, name, "exec"), module.__dict__)
 json.dump(sys.modules[order["main"]].serve(order["request"]), sys.stdout)
 """
+
+BOOT_STREAM = """
+import json, sys, types
+order = json.loads(sys.stdin.buffer.readline())
+for name, source in order["modules"]:
+    module = types.ModuleType(name)
+    module.__path__ = []
+    sys.modules[name] = module
+    exec(compile(source, name, "exec"), module.__dict__)
+sys.modules[order["main"]].stream(order["request"], sys.stdin.buffer, sys.stdout.buffer)
+sys.stdout.buffer.flush()
+"""
+"""The same, with more on standard input and bytes as the answer."""
 
 
 def call_remote(machine: Machine, modules: Sequence[str], request: object, *, timeout: float = 120) -> object:
@@ -48,6 +61,19 @@ def call_remote(machine: Machine, modules: Sequence[str], request: object, *, ti
         return _decode_surrogates(json.loads(done.out))
     except (ValueError, RecursionError) as error:
         raise ProviderError(provider=machine.name, why="what it answered is not JSON") from error
+
+
+def start_remote(machine: Machine, modules: Sequence[str], request: object) -> Process:
+    """`stream(request, input, output)` of the last of `modules` on the machine, to be talked to. Raises
+    ProviderUnavailable when it cannot be reached; where it has no Python the process says so."""
+    order = {"modules": _sources(tuple(modules)), "main": modules[-1], "request": request}
+    process = machine.start(("python3", "-I", "-S", "-c", BOOT_STREAM))
+    try:
+        process.write(json.dumps(order).encode() + b"\n")
+    except BaseException:
+        process.close()
+        raise
+    return process
 
 
 def _decode_surrogates(value: Any) -> Any:

@@ -5,13 +5,13 @@ from __future__ import annotations
 import io
 import os
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import IO
 
 CHUNK = 1 << 18
 
 
-def pipe_writer(write: Callable[[IO[bytes]], None]) -> Iterator[bytes]:
+def pipe_writer(write: Callable[[IO[bytes]], None]) -> Generator[bytes]:
     """What `write` writes, in a thread of its own, as it comes; what it raises is raised at the end. When
     nobody reads on, it gets a BrokenPipeError."""
     out, into = os.pipe()

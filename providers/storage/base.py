@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal, Protocol, runtime_checkable
+
+from providers.machines.folder_listing import FolderListing
+from providers.machines.one_file_archive import ArchivedFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,4 +160,25 @@ class Storage(Protocol):
 
     def close(self) -> None:
         """Give up connections of its own. Those to nodes are the process's (`providers.machines`)."""
+        ...
+
+
+@runtime_checkable
+class KeepsVolumeFiles(Protocol):
+    """Files of volumes that a node looks after: beneath their folder, no link on the way is followed. Raises
+    VolumeRefused, ProviderUnavailable."""
+
+    def list_files(self, folder: VolumeFolder, path: str, most: int) -> FolderListing:
+        """The first `most` of a folder; `path` is below the volume's, empty for that."""
+        ...
+
+    def read_file(self, folder: VolumeFolder, path: str) -> ArchivedFile: ...
+
+    def read_folder(self, folder: VolumeFolder, path: str) -> Iterator[bytes]:
+        """As a tar stream; what may not be read is left out."""
+        ...
+
+    def write_file(self, folder: VolumeFolder, path: str, size: int, data: Iterator[bytes]) -> None:
+        """Whole or not at all, and not past the volume's quota; it belongs to whom its folder belongs. Raises
+        what `data` raises, too."""
         ...

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -10,29 +10,21 @@ from providers.machines.base import Machine
 from providers.machines.remote_modules import call_remote
 from providers.storage.base import FolderState, TrashedVolume, TrashLocation, VolumeFolder
 from providers.storage.node import main
+from providers.storage.node_files import NodeFiles
+from providers.storage.node_modules import MODULES
+from providers.storage.requests import folder_request
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.node import VolumeRefused
 from schemas.problems.errors.provider import ProviderError
 from schemas.values.resource_ref import identity_of
 
-_HERE = "providers.storage.node"
-MODULES = (
-    "providers.storage.beneath",
-    *(
-        f"{_HERE}.{name}"
-        for name in ("walk", "allowed", "ownership", "mounts", "usage", "project", "quota", "trash", "main")
-    ),
-)
 _AT_ONCE = 16
 
 FolderAnswer = Mapping[str, Any]
 
 
-class NodeStorage:
-    """`Storage` on the machines that `machine` gives by node name; None is this one."""
-
-    def __init__(self, machine: Callable[[str], Machine | None]) -> None:
-        self._machine = machine
+class NodeStorage(NodeFiles):
+    """`Storage` and `KeepsVolumeFiles` on the machines that `machine` gives by node name."""
 
     def observe(self, folders: Sequence[VolumeFolder], *, usage: bool = False) -> Mapping[str, FolderState]:
         nodes: dict[str, list[VolumeFolder]] = {}
@@ -46,22 +38,20 @@ class NodeStorage:
 
     def _look_on_node(self, node: str, folders: list[VolumeFolder], *, usage: bool) -> dict[str, FolderState]:
         try:
-            answers = self._ask(node, "look", [{**_folder_request(one), "usage": usage} for one in folders])
+            answers = self._ask(node, "look", [{**folder_request(one), "usage": usage} for one in folders])
         except BaiError as error:
             return {folder.volume: FolderState("unknown", str(error)) for folder in folders}
         return {folder.volume: _parse_state(answer) for folder, answer in zip(folders, answers, strict=True)}
 
     def make(self, folder: VolumeFolder) -> None:
-        self._ask_one(folder.node, "make", _folder_request(folder))
+        self._ask_one(folder.node, "make", folder_request(folder))
 
     def trash(self, folder: VolumeFolder, record: TrashedVolume) -> None:
         about = {
             "volume": record.volume, "host": record.host, "path": record.path, "at": record.at,
             "commit": record.commit, "document": record.document,
         }  # fmt: skip
-        self._ask_one(
-            folder.node, "move", {**_folder_request(folder), "entry": record.entry, "record": about}
-        )
+        self._ask_one(folder.node, "move", {**folder_request(folder), "entry": record.entry, "record": about})
 
     def trashed(self, trash: TrashLocation) -> tuple[TrashedVolume, ...]:
         answer = self._ask_one(trash.node, "trashed", _trash_request(trash))
@@ -96,14 +86,6 @@ def ask_folders(machine: Machine, verb: str, folders: Iterable[Mapping[str, obje
     if not isinstance(answers, list) or len(answers) != len(wanted):
         raise ProviderError(provider=machine.name, why="it answered something else than was asked")
     return cast(list[FolderAnswer], answers)
-
-
-def _folder_request(folder: VolumeFolder) -> dict[str, object]:
-    return {
-        "volume": folder.volume, "root": folder.root, "path": folder.path, "fileSystems": folder.file_systems,
-        "uid": folder.uid, "gid": folder.gid, "newOwner": folder.new_owner, "mode": folder.mode,
-        "quota": folder.quota, "projects": folder.projects,
-    }  # fmt: skip
 
 
 def _trash_request(trash: TrashLocation) -> dict[str, object]:

@@ -9,7 +9,7 @@ from providers.base import Mount
 from providers.machines.base import Machine
 from providers.machines.remote_modules import call_remote
 from providers.storage.node import pins
-from providers.storage.nodes import MODULES
+from providers.storage.node_modules import MODULES
 
 PLACE = "/run/bai/mounts"
 """Only root gets there; gone with the node's power."""

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field, replace
 from typing import Generic, Protocol, Self, TypeVar
 
 from reconciler.gitops.directives import Directive, Directives
+from reconciler.gitops.remote import Remote
 from reconciler.gitops.revision_tracker import RevisionTracker
 from reconciler.sources.source import Source
+from reconciler.trust.gate import TrustGate
 from schemas.files.git_objects import resolve_commit
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
@@ -51,7 +53,23 @@ class RenewedDocuments(Generic[D]):
     """The same for those who are told of it, by class of events."""
 
 
+@dataclass(frozen=True, slots=True)
+class FollowedRef:
+    """What of which remote is followed. `approval`: a new commit waits until somebody approves of it. `gate`:
+    what its commits must pass; None: nothing."""
+
+    remote: Remote
+    ref: str
+    approval: bool
+    gate: TrustGate | None = None
+
+
 class DocumentSource(Protocol):
+    @property
+    def followed(self) -> FollowedRef | None:
+        """None for a folder."""
+        ...
+
     def renew(self, opened: D, directives: Directives) -> RenewedDocuments[D]:
         """Those that count now, after `opened` and by what people have ordered. Raises BaiError when there
         are none that could be used."""
@@ -71,6 +89,8 @@ class DocumentSource(Protocol):
 class FolderDocuments:
     """The files of a folder, or the commit that its workspace was opened at; a pin counts where the folder is
     in a git repository."""
+
+    followed: FollowedRef | None = None
 
     def __init__(self) -> None:
         self._own: Source | None = None
@@ -100,9 +120,14 @@ class FollowedDocuments:
     """A git remote. With `approval`, a new commit is carried out only once somebody has approved it."""
 
     def __init__(self, tracker: RevisionTracker, *, approval: bool = False) -> None:
-        self._tracker = tracker
+        self._tracker = self.tracker = tracker
         self._approval = approval
         self._refused: tuple[str, str] = ("", "")
+
+    @property
+    def followed(self) -> FollowedRef | None:
+        tracker = self._tracker
+        return FollowedRef(tracker.remote, tracker.ref, self._approval, tracker.gate)
 
     def renew(self, opened: D, directives: Directives) -> RenewedDocuments[D]:
         notes = [_pin_note(directives.pin)] if directives.pin else []

@@ -16,11 +16,13 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from reconciler.sources.git_command import GitLogin, run_git
 from schemas.files.git_process import TIMEOUT, failure_reason
 from schemas.problems.errors.git_remote import NoSuchRevision, RemoteUnreachable
+from schemas.problems.text import printable
 
 MAX_LOOSE_OBJECTS = 4000
 """Objects in files of their own, more or less, from which on they are packed together."""
@@ -31,7 +33,18 @@ _BRANCH_NAME = re.compile(r"[^-~^:?*\[\\\s@][^~^:?*\[\\\s]*")
 _REF_NAMESPACE = "refs/bai"
 _SHALLOW_WARNING = "because shallow roots are not allowed"
 """What git only warns of: branches and tags that it leaves as they were."""
+PUSH_RACE = ("[rejected]", "cannot lock ref", "failed to update ref", "stale info")
+"""What git says when somebody else has pushed first, or does at this very moment."""
 _OWN_COPY = Path()
+
+
+@dataclass(frozen=True, slots=True)
+class PushAnswer:
+    """What a remote says to a push. `lost_race`: somebody else was there first; `why` it was refused."""
+
+    pushed: bool
+    lost_race: bool = False
+    why: str = ""
 
 
 class Remote:
@@ -40,7 +53,7 @@ class Remote:
     def __init__(self, url: str, folder: Path, login: GitLogin | None = None) -> None:
         self.url = url
         self.folder = folder
-        self._login = login or GitLogin()
+        self.login = login or GitLogin()
         self._refs = ""
         """What the remote said of its branches and tags before the copy was brought up to date last."""
         self._resolved: dict[str, str] = {}
@@ -109,6 +122,36 @@ class Remote:
 
     def has_commit(self, commit: str) -> bool:
         return self._git("cat-file", "-e", f"{commit}^{{commit}}").returncode == 0
+
+    def has_branch(self, name: str) -> bool:
+        """Whether the copy knows it: no tag and no commit of this name."""
+        return self._git("rev-parse", "--verify", "--quiet", f"refs/heads/{name}").returncode == 0
+
+    def push(self, commit: str, branch: str, *, new: bool) -> PushAnswer:
+        """A commit of the copy to a branch: one that is not there yet (`new`), or that it rests on."""
+        target = f"refs/heads/{branch}"
+        # A lease on nothing: the branch must not be there.
+        lease = (f"--force-with-lease={target}:",) if new else ()
+        done = self._git("push", "--porcelain", *lease, "--", self.url, f"{commit}:{target}")
+        if done.returncode == 0 or self._is_at(commit, target):
+            return PushAnswer(True)
+        said = f"{done.stdout}\n{done.stderr}"
+        return PushAnswer(False, any(words in said for words in PUSH_RACE), self._refusal(said))
+
+    def _is_at(self, commit: str, target: str) -> bool:
+        """Whether it is there although the answer never came."""
+        said = self._git("ls-remote", "--", self.url, target, folder=None)
+        return said.returncode == 0 and said.stdout.partition("\t")[0] == commit
+
+    def _refusal(self, said: str) -> str:
+        """What the remote says itself, else git's reason, without what may be a password."""
+        told = [
+            line.removeprefix("remote:").strip() for line in said.splitlines() if line.startswith("remote:")
+        ]
+        rejected = [line.rpartition("[")[2] for line in said.splitlines() if line.startswith("!")]
+        words = [*filter(None, told[:4]), *(f"[{line}" for line in rejected[:1])]
+        found = "; ".join(words) or failure_reason(said)
+        return printable(found.replace(self.url, redact_url(self.url)))[:500]
 
     def keep_ref(self, commit: str, name: str) -> None:
         """So that it stays, whatever becomes of the branches, until another one is kept by this name."""
@@ -245,7 +288,7 @@ class Remote:
     ) -> subprocess.CompletedProcess[str]:
         """`folder`: by default the copy; None: in no repository."""
         where = self.folder if folder is _OWN_COPY else folder
-        return run_git(self._login, self.url, *arguments, folder=where, timeout=timeout)
+        return run_git(self.login, self.url, *arguments, folder=where, timeout=timeout)
 
     def _unreachable(self, said: str) -> RemoteUnreachable:
         return RemoteUnreachable(remote=redact_url(self.url), why=failure_reason(said))

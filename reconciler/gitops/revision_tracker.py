@@ -49,11 +49,16 @@ class RevisionTracker:
         self._key = f"good-commit/{cluster}/{redact_url(remote.url)}/{ref}"
         # What has passed is a matter of the remote, and the same for all clusters in it.
         self._passed_key = f"trusted-commit/{redact_url(remote.url)}/{ref}"
-        self._gate = gate
+        self.gate = gate
         self._passed = ""
         self._accepted: str | None = None
         """The last good commit, as it was read when the remote was asked last."""
         self._source: Source | None = None
+
+    @property
+    def is_judged(self) -> bool:
+        """Whether commits must be signed, or their paths somebody's."""
+        return self.gate is not None
 
     @property
     def last_good_commit(self) -> str:
@@ -84,14 +89,14 @@ class RevisionTracker:
         """Raises NotTrusted for a commit that must not be followed, or even read. What is new in it since the
         last one that passed (before anything was judged: that was good) is judged, once; what that one rests
         on has passed. Raises CannotRead and InvalidRepository where the owner's settings cannot be read."""
-        if self._gate is None or commit == self._passed:
+        if self.gate is None or commit == self._passed:
             return
         base = self._memory.meta(self._passed_key) or self.last_good_commit
         if commit != base and not (base and self.remote.descends_from(base, commit)):
             if base and not self.remote.has_commit(base):
                 why = f"{base[:12]}, the last that was trusted, is not there any more: push it again"
                 raise NotTrusted(revision=commit[:12], why=why)
-            self._gate.check(self.remote.folder, commit, base)
+            self.gate.check(self.remote.folder, commit, base)
             self.remote.keep_ref(commit, _ref_name(self._passed_key))
             self._memory.set_meta(self._passed_key, commit)
         self._passed = commit

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePath
 
+from reconciler.gitops.remote import PUSH_RACE
 from schemas.files.git_process import decoded, execute_git, failure_reason, git_lines
 from schemas.loading.loader import load_directory
 from schemas.problems.errors.command import AlreadyThere, CommandError
@@ -20,8 +21,6 @@ from schemas.repository.declared_stores import NO_OWNER, OwnerStores
 
 MAX_PUSH_ATTEMPTS = 5
 """Pushes that are tried when somebody else pushes in between."""
-_PUSH_RACE_MESSAGES = ("[rejected]", "cannot lock ref", "failed to update ref")
-"""What git says when somebody else has pushed first, or does at this very moment."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +135,7 @@ class Submission:
             done = self._run("push", "--quiet", remote, f"HEAD:refs/heads/{target}")
             if done.returncode == 0 or self._is_pushed(remote, target):
                 return f"{remote}/{target}"
-            if branch or not any(words in done.stderr for words in _PUSH_RACE_MESSAGES):
+            if branch or not any(words in done.stderr for words in PUSH_RACE):
                 break
             # Somebody else was faster: on top of what is there now.
             again = self._run("pull", "--quiet", "--rebase", "--autostash", remote, target)

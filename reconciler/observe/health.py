@@ -15,6 +15,7 @@ from reconciler.provisioning.reasons import unready_reason
 from reconciler.values.unfit_gpus import unfit_gpu_names
 
 if TYPE_CHECKING:
+    from providers.abilities import ReportsHealth
     from providers.machines.base import Endpoint
     from reconciler.values.state import Actual, Desired
     from schemas.hardware.model import Hardware
@@ -27,6 +28,12 @@ HEALTH_TTL = 60.0
 """Seconds for which an answer counts as of now."""
 _cache: dict[str, tuple[float, NodeHealth]] = {}
 _lock = threading.Lock()
+
+
+def add_reported_health(actual: Actual, desired: Desired, provider: ReportsHealth) -> Actual:
+    """What is known of the nodes, with the health that their provider tells."""
+    names = {node.name for node in desired.nodes} - actual.missed.keys()
+    return dataclasses.replace(actual, health=provider.health(names))
 
 
 def add_health(

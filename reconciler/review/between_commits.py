@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from reconciler.observe.endpoints import endpoints
@@ -44,7 +44,8 @@ def review_since(
     source = workspace.source
     git = _git_directory(source, base)
     start = resolve_commit(git, base) if exactly else merge_base(git, base, source.revision or "HEAD")
-    found = _review_between(workspace, _desired_at(workspace, start), workspace.desired(), start, seen)
+    before = desired_at(workspace, start)
+    found = _review_between(workspace, before, workspace.desired(), _time_of(source, start), seen)
     if gate is not None:
         tip = resolve_commit(git, source.revision or "HEAD")
         found = replace(found, untrusted_commits=gate.refusals(git, tip, start))
@@ -57,18 +58,44 @@ def review_since(
 
 def review_of(workspace: Workspace, revision: str) -> Review:
     """What another commit would do, on what the workspace's own documents ask for. Raises the same."""
-    commit = resolve_commit(_git_directory(workspace.source, revision), revision)
-    head = _desired_at(workspace, commit)
+    return reviewed_commit(workspace, revision).review
+
+
+@dataclass(frozen=True, slots=True)
+class ReviewedCommit:
+    """A review with the documents on both sides of it."""
+
+    review: Review
+    base: Desired
+    head: Desired
+
+
+def reviewed_commit(workspace: Workspace, revision: str, git: Path | None = None) -> ReviewedCommit:
+    """The same as `review_of`. `git`: the repository that has the commit, where it is another one than the
+    documents'. Raises the same."""
+    source = workspace.source if git is None else replace(workspace.source, git=git)
+    commit = resolve_commit(_git_directory(source, revision), revision)
+    head = desired_at(workspace, commit, source)
     if head is None:
         raise PlanError(why=f"{commit[:12]} has no cluster {workspace.cluster.name}")
-    return _review_between(workspace, workspace.desired(), head, commit)
+    base = workspace.desired()
+    return ReviewedCommit(_review_between(workspace, base, head, _time_of(source, commit)), base, head)
+
+
+def review_of_documents(own: Desired, head: Desired, seen: Actual, now: float) -> Review:
+    """What documents that nobody has committed would do, on what `own` asks for and somebody has just seen of
+    the cluster. Raises PlanError."""
+    actual = replace(observed_state(seen, now), provision_status=_provision_status(own, seen))
+    base = DocumentVersion(own, actual.provision_status, planner_for(own))
+    return build_review(
+        base, DocumentVersion(head, _provision_status(head, actual), planner_for(head)), actual, now
+    )
 
 
 def _review_between(
-    workspace: Workspace, base: Desired | None, head: Desired, start: str, seen: Actual | None = None
+    workspace: Workspace, base: Desired | None, head: Desired, committed: float, seen: Actual | None = None
 ) -> Review:
     own = workspace.desired()
-    committed = commit_time(_git_directory(workspace.source, start), start)
     now = max(committed, _last_event_time(workspace.existing_store, own.cluster))
     if seen is None:
         actual = workspace.actual(offline=True)
@@ -94,9 +121,14 @@ def _git_directory(source: Source, revision: str) -> Path:
     return source.git
 
 
-def _desired_at(workspace: Workspace, commit: str) -> Desired | None:
-    """What the documents said at this commit; None where it does not know the cluster."""
-    repository, commit = replace(workspace.source, revision=commit).load()
+def _time_of(source: Source, commit: str) -> float:
+    return commit_time(_git_directory(source, commit), commit)
+
+
+def desired_at(workspace: Workspace, commit: str, source: Source | None = None) -> Desired | None:
+    """What the documents said at this commit; None where it does not know the cluster. `source`: in which it
+    is, the workspace's own by default. Raises CannotRead, InvalidRepository."""
+    repository, commit = replace(source or workspace.source, revision=commit).load()
     name = workspace.cluster.name
     if name not in {cluster.name for cluster in repository.of(Cluster)}:
         return None

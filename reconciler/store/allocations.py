@@ -9,10 +9,8 @@ from typing import Any
 
 from sqlalchemy import Connection, RowMapping, delete, func, insert, select
 
-from reconciler.store.database.engine import asking
 from reconciler.store.database.tables import allocations, audit, meta, samples
 from reconciler.store.meta import write_meta
-from reconciler.store.reads import read_recorded
 from reconciler.store.rows import consumption_from_json, consumption_to_json
 from reconciler.values.records import Allocation, Consumption, Holdings, Lease, Recorded
 from reconciler.values.usage.consumption import add_consumptions
@@ -51,11 +49,11 @@ def read_holdings(
     cluster: str,
     since: float,
     until: float,
+    recorded: Mapping[str, Recorded],
     session: str = "",
-    recorded: Mapping[str, Recorded] | None = None,
 ) -> Holdings:
-    """What sessions (or one) held between two moments. What is over is in the order it was written in.
-    `recorded`: what is recorded of them, where that was read already."""
+    """What sessions (or one), which are `recorded` now, held between two moments. What is over is in the
+    order it was written in."""
     query = select(_TABLE).where(
         _TABLE.c.cluster == cluster, _TABLE.c.ended > since, _TABLE.c.started < until
     )
@@ -64,7 +62,7 @@ def read_holdings(
     found = connection.execute(query.order_by(_TABLE.c.seq)).mappings()
     return Holdings(
         tuple(_allocation_from_row(row) for row in found),
-        read_recorded(asking(connection), cluster, "Session", session) if recorded is None else recorded,
+        recorded,
         known_since(connection, cluster),
     )
 

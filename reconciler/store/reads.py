@@ -4,7 +4,7 @@ Python's own driver. What is written is in the modules beside, with what only wr
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, TypedDict, Unpack
 
 from pydantic import ValidationError
@@ -36,11 +36,17 @@ class AuditQuery(TypedDict, total=False):
     """How it begins; `commit` and `plan` likewise."""
     commit: str
     plan: str
+    apply: str
+    """All of its name."""
     since: float | None
     until: float | None
     """Not itself part of the time asked for, as `since` is."""
     after: int
-    """The `seq` of an entry that is known."""
+    """The `seq` of an entry that is known; `before` likewise."""
+    before: int
+    verb: str
+    projects: Collection[str] | None
+    """Of resources of these projects, and perhaps of some others."""
     limit: int | None
     """Only the newest so many."""
 
@@ -135,12 +141,26 @@ def read_entries(ask: Ask, cluster: str, **asked: Unpack[AuditQuery]) -> tuple[A
     if (resource := asked.get("resource")) is not None:
         terms.append("resource = :resource")
         values["resource"] = resource
+    if apply := asked.get("apply"):
+        terms.append('"apply" = :apply')
+        values["apply"] = apply
     beginnings = {"actor": asked.get("actor"), "commit": asked.get("commit"), "plan": asked.get("plan")}
     for column, words in beginnings.items():
         if words:
             # LIKE tells upper from lower case in one engine only.
             terms.append(f'substr("{column}", 1, :{column}_size) = :{column}')
             values |= {column: words, f"{column}_size": len(words)}
+    if before := asked.get("before"):
+        terms.append("seq < :before")
+        values["before"] = before
+    if verb := asked.get("verb"):
+        terms.append("verb = :verb")
+        values["verb"] = verb
+    if (projects := asked.get("projects")) is not None:
+        theirs = [pattern for name in sorted(projects) for pattern in (f"%/{name}/%", f"Project/{name}")]
+        mine = {f"theirs{number}": pattern for number, pattern in enumerate(theirs)}
+        terms.append(f"({' OR '.join(f'resource LIKE :{name}' for name in mine) or '1 = 0'})")
+        values |= mine
     for name, comparison in (("since", ">="), ("until", "<")):
         if (moment := asked.get(name)) is not None:
             terms.append(f"at {comparison} :{name}")

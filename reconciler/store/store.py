@@ -36,13 +36,13 @@ from reconciler.store.maintenance.files import create_store_file
 from reconciler.store.maintenance.migrate import migrate, raise_if_moved
 from reconciler.store.meta import write_meta
 from reconciler.store.reader import StoreReader
+from reconciler.store.reads import read_recorded
 from reconciler.values.records import (
     Audit,
     EnforcementRecord,
     Holdings,
     JournalEntry,
     Lease,
-    Recorded,
     StoreChange,
 )
 from schemas.values.resource_ref import ref_of
@@ -131,13 +131,13 @@ class Store(StoreReader):
     def holdings(self, cluster: str, since: float, until: float, session: str = "") -> Holdings:
         """What sessions (or one) held between two moments, in one look."""
         with read_transaction(self._engine, self.address) as connection:
-            recorded = None if session else self._recorded_sessions(asking(connection), cluster)
-            return read_holdings(connection, cluster, since, until, session, recorded)
-
-    def _recorded_sessions(self, ask: Ask, cluster: str) -> dict[str, Recorded]:
-        """Of all: what was read before is not read again."""
-        found = self._records[cluster].read(ask, cluster, on_server=self.address.on_server)
-        return {name: record for name, record in found.items() if ref_of(name).kind == "Session"}
+            ask = asking(connection)
+            if session:
+                recorded = read_recorded(ask, cluster, "Session", session)
+            else:
+                known = self._records[cluster].read(ask, cluster, on_server=self.address.on_server)
+                recorded = {name: each for name, each in known.items() if ref_of(name).kind == "Session"}
+            return read_holdings(connection, cluster, since, until, recorded, session)
 
     def clamp_future_times(self, lease: Lease, now: float) -> int:
         """Set times after `now` to now; gives how many rows had one. Raises LeaseLost."""
@@ -310,6 +310,15 @@ class Store(StoreReader):
             write_meta(connection, key, value)
             if entry is not None:
                 audit.append_entries(connection, cluster, [entry], entry.actor)
+
+        self._write(do)
+
+    def record_audit(self, cluster: str, entry: Audit) -> None:
+        """Write down what somebody has done who wrote nothing else; others hear of it."""
+
+        def do(connection: Connection) -> None:
+            leases.bump_revision(connection, cluster)
+            audit.append_entries(connection, cluster, [entry], entry.actor)
 
         self._write(do)
 

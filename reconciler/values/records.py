@@ -321,8 +321,9 @@ class Audit:
     commit, by which plan. Kept for good."""
 
     verb: str
-    """`create`, `update`, `replace`, `delete`, `failed`, `override` (of a Policy); `apply`, `unlock`,
-    `rebuild`, `restore`, `move`."""
+    """`create`, `update`, `replace`, `delete`, `failed`, `override` (of a Policy); `download` and `upload` of
+    files; `propose` of a change that was pushed; `apply`, `unlock`, `rebuild`, `restore`, `move`;
+    `open-terminal`, `close-terminal`."""
     resource: str
     at: float
     cause: str = ""

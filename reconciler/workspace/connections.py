@@ -125,8 +125,9 @@ class ClusterConnections(KernelAccess):
         self._store, self._reader, self._repo = before._store, before._reader, before._repo
         self.secrets = before.secrets
         self.secrets.use_stores(self.repository.stores)
+        self._given_provider = before._given_provider
         if before.cluster == self.cluster and before.nodes == self.nodes:
-            self._provider, self._given_provider = before._provider, before._given_provider
+            self._provider = before._provider
             self._hardware = before._hardware
             if "storage" in vars(before):
                 vars(self)["storage"] = before.storage

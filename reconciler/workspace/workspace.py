@@ -157,13 +157,17 @@ class Workspace(ClusterConnections):
             desired, endpoints = self.desired(), self.endpoints()
             found = self.node_provisioning.add_status(found, desired, endpoints, offline=offline)
         if not offline:
+            from providers.abilities import ReportsHealth
             from reconciler.observe.gpu_sharing import add_gpu_fractions
-            from reconciler.observe.health import add_health
+            from reconciler.observe.health import add_health, add_reported_health
 
             locate_kernels(self.provider, found)
             now = self.clock.now()
             found = add_gpu_fractions(found, self.desired(), self.provider, self.enforcement, now)
-            found = add_health(found, self.desired(), self.cluster, self.endpoints(), now)
+            if isinstance(self.provider, ReportsHealth):
+                found = add_reported_health(found, self.desired(), self.provider)
+            else:
+                found = add_health(found, self.desired(), self.cluster, self.endpoints(), now)
         return replace(
             found,
             doubts=clock_doubts(found, self.clock.now()),

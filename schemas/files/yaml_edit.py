@@ -56,6 +56,10 @@ class _Splice(NamedTuple):
     text: str
 
 
+FieldValue = bool | int | str | None
+"""Of a field: a text is a plain word."""
+
+
 @dataclass(frozen=True, slots=True)
 class FieldEdit:
     """A field of a section (a mapping at the top of a document); `order`: of the section's fields."""
@@ -65,7 +69,7 @@ class FieldEdit:
     order: Sequence[str]
 
 
-def set_field(data: bytes, edit: FieldEdit, values: Mapping[int, bool | int | None]) -> bytes:
+def set_field(data: bytes, edit: FieldEdit, values: Mapping[int, FieldValue]) -> bytes:
     """The text with the field of these documents (by number, from 0) set to a value; None takes it out.
 
     A new field gets a line of its own, after those that come before it in the section. A field that cannot be
@@ -113,6 +117,45 @@ def without_documents(data: bytes, numbers: Collection[int]) -> bytes | None:
     return _checked(text, _spliced(text, splices), mark, change)
 
 
+def document_text(data: bytes, number: int) -> str:
+    """One document (by number, from 0) as it is written, with its comments, without its `---`. Raises
+    UnsupportedLayout."""
+    text, _ = _decoded(data)
+    start, end = _document_range(text, number)
+    return text[start:end]
+
+
+def with_document(data: bytes, number: int, new: str) -> bytes:
+    """The text with another document in place of this one (by number, from 0). Raises UnsupportedLayout,
+    also where `new` is not one document."""
+    text, mark = _decoded(data)
+    start, end = _document_range(text, number)
+    made, problems = read_documents(new.encode(), "")
+    if problems or len(made) != 1:
+        raise UnsupportedLayout
+    body = new.rstrip() + "\n"
+
+    def change(documents: list[Any]) -> None:
+        documents[number] = made[0].value
+
+    return _checked(text, _spliced(text, [_Splice(start, end, body)]), mark, change)
+
+
+def _document_range(text: str, number: int) -> tuple[int, int]:
+    """From where to where it stands, after the line of its `---`."""
+    spans = _spans(text)
+    if number >= len(spans) or spans[number].root is None:
+        raise UnsupportedLayout
+    start = spans[number].start
+    end = spans[number + 1].start if number + 1 < len(spans) else len(text)
+    if not text.startswith("---", start):
+        return start, end
+    below = _line_end(text, start + len("---"))
+    if text[start:below].strip() != "---":
+        raise UnsupportedLayout
+    return below, end
+
+
 def _spliced(text: str, splices: Iterable[_Splice]) -> str:
     parts, done = [], 0
     for start, end, new in sorted(splices):
@@ -144,7 +187,7 @@ def _checked(text: str, made: str, mark: str, change: Callable[[list[Any]], obje
     return (mark + made).encode()
 
 
-def _written(value: bool | int) -> str:
+def _written(value: bool | int | str) -> str:
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
@@ -156,13 +199,13 @@ def _section(root: _Node | None, name: str) -> _Node:
     return found
 
 
-def _written_over(node: _Node, value: bool | int | None) -> _Splice:
+def _written_over(node: _Node, value: FieldValue) -> _Splice:
     if not node.plain or value is None:
         raise UnsupportedLayout
     return _Splice(node.start, node.end, _written(value))
 
 
-def _new_entry(text: str, section: _Node, edit: FieldEdit, value: bool | int) -> _Splice:
+def _new_entry(text: str, section: _Node, edit: FieldEdit, value: bool | int | str) -> _Splice:
     line = f"{edit.key}: {_written(value)}"
     if not section.block:
         inside = section.start + 1

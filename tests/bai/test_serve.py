@@ -40,6 +40,8 @@ def test_a_token_and_its_line(repo: Repo) -> None:
         (("--mode", "approve"), "--remote"),
         (("--cookie-key", "env:BAI_NO_SUCH_KEY"), "env:BAI_NO_SUCH_KEY"),
         (("--cookie-key", "env:HOME"), "fewer than 32 characters"),
+        (("--public-url", "http://panel.example"), "without TLS"),
+        (("--public-url", "panel.example"), "write https://panel.example"),
         (("--trusted-proxy", "10.1"), "--trusted-proxy: '10.1'"),
         (("--header-timeout", "0s"), "--header-timeout: at least 1s"),
         (("--max-connections", "0"), "--max-connections"),

@@ -1,7 +1,8 @@
 """The README and the quickstart, word by word, in a clean home, on this machine.
 
 Left out is what sets things up: `make demo` is tried by test_quickstart.py and, on a bare machine, with the
-quickstart as a whole, by test_bare_machine.py; what `pipx` or `uv` install, by tests/test_wheel.py.
+quickstart as a whole, by test_bare_machine.py; what `pipx` or `uv` install, by tests/test_wheel.py;
+`make demo-panel` runs what tests/bai/web/test_demo.py tries.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import pytest
 from tests.examples.guide import Guide
 
 ROOT = Path(__file__).parents[2]
-SET_UP = ("make demo", "make test", "pipx install .", "uv tool install .")
+SET_UP = ("make demo", "make demo-panel", "make test", "pipx install .", "uv tool install .")
 LOOKED_UP = re.compile(r"^\| (`bai .*`) \| ", re.MULTILINE)
 
 

@@ -29,8 +29,8 @@ LONGEST_FIRST = (
 a long one in the end."""
 _MARKS = ("slow", "vm", "root", "xdist_group", "campaign")
 _FIXTURES = frozenset({
-    "chromium", "engines", "gitea", "kubernetes", "kubernetes_lab", "nodes", "postgres", "postgres_lab",
-    "registry", "sshd_nodes", "vm",
+    "chromium", "engines", "gitea", "keycloak", "kubernetes", "kubernetes_lab", "nodes", "postgres",
+    "postgres_lab", "registry", "sshd_nodes", "vm",
 })  # fmt: skip
 _FOLDERS = (
     "tests/integration/", "tests/examples/", "tests/roles/", "tests/test_labs.py", "tests/test_wheel.py",

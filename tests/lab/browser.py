@@ -24,6 +24,7 @@ import pytest
 from tests.harness.labs import at_the_end_of
 from tests.lab.cache import LabUnavailable, tool
 from tests.lab.lent import lent
+from tests.lab.relay import Relay
 from tests.lab.spaces import PATIENCE, Spaces, inside, listening, what_lacks
 
 if TYPE_CHECKING:
@@ -63,6 +64,18 @@ class Chromium:
     def listening(self) -> socket.socket:
         """A socket on a port of its own, which its pages reach."""
         return listening(self._network, LOCAL, 0) if self._network else socket.create_server((LOCAL, 0))
+
+    @contextlib.contextmanager
+    def reaching(self, port: int) -> Iterator[None]:
+        """Its pages reach what listens at this port of this machine, as if they were on it."""
+        if not self._network:
+            yield
+            return
+        relay = Relay((LOCAL, port), "", (LOCAL, port), at=self._network)
+        try:
+            yield
+        finally:
+            relay.close()
 
     def page(self, **options: Any) -> Page:
         """An empty one of a context of its own, which takes Playwright's `options`; close its context."""

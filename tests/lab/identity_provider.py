@@ -1,5 +1,5 @@
-"""An identity provider with the device grant: Authlib's own implementation of RFC 8628 and 6749, on a port of
-its own."""
+"""An identity provider with the device grant and the one of browsers (`code_grant`): Authlib's own
+implementation of RFC 8628, 6749 and 7636, on a port of its own."""
 
 from __future__ import annotations
 
@@ -18,12 +18,14 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from flask import Flask, Response, jsonify
 from werkzeug.serving import make_server
 
+from tests.lab.code_grant import CodeGrantLab
+
 _KEY_ID = "lab"
 
 
-class _PublicClient(ClientMixin):  # type: ignore[misc]
-    def __init__(self, name: str) -> None:
-        self.client_id = name
+class _Client(ClientMixin):  # type: ignore[misc]
+    def __init__(self, name: str, secret: str) -> None:
+        self.client_id, self._secret = name, secret
 
     def get_client_id(self) -> str:
         return self.client_id
@@ -31,8 +33,20 @@ class _PublicClient(ClientMixin):  # type: ignore[misc]
     def get_allowed_scope(self, scope: str) -> str:
         return scope
 
+    def get_default_redirect_uri(self) -> str:
+        return ""
+
+    def check_redirect_uri(self, redirect_uri: str) -> bool:
+        return redirect_uri.endswith("/login/oidc/callback")
+
+    def check_response_type(self, response_type: str) -> bool:
+        return response_type == "code"
+
+    def check_client_secret(self, client_secret: str) -> bool:
+        return client_secret == self._secret
+
     def check_endpoint_auth_method(self, method: str, endpoint: str) -> bool:
-        return method == "none"
+        return (method == "none") == (not self._secret)
 
     def check_grant_type(self, grant_type: str) -> bool:
         return True
@@ -69,6 +83,13 @@ class IdentityProviderLab:
         self.requests: list[str] = []
         self.lifetime = 3600.0
         """Seconds for which an ID token is good."""
+        self.secret = ""
+        """Of the client; without one it is public."""
+        self.changes: dict[str, Any] = {}
+        """Claims that all tokens have from now on, whatever is true."""
+        self.metadata: dict[str, Any] = {}
+        """What the discovery document has beside the usual."""
+        self.browsers = CodeGrantLab()
         self._key = _key()
         self._codes: dict[str, dict[str, Any]] = {}
         self._refresh: dict[str, tuple[_RefreshToken, Mapping[str, Any]]] = {}
@@ -95,19 +116,24 @@ class IdentityProviderLab:
     def _add_routes(self, app: Flask) -> None:
         authorization = AuthorizationServer(
             app,
-            query_client=lambda name: _PublicClient(name) if name == self.client_id else None,
+            query_client=lambda name: _Client(name, self.secret) if name == self.client_id else None,
             save_token=self._save_token,
         )
         authorization.register_endpoint(self._device_endpoint())
         authorization.register_grant(self._device_grant())
         authorization.register_grant(self._refresh_grant())
+        self.browsers.add_to(app, authorization, self.issuer)
 
         @app.get("/.well-known/openid-configuration")
         def discovery() -> Response:
             return jsonify(
                 issuer=self.issuer, jwks_uri=f"{self.issuer}/keys", token_endpoint=f"{self.issuer}/token",
                 device_authorization_endpoint=f"{self.issuer}/device",
+                authorization_endpoint=f"{self.issuer}/authorize",
+                end_session_endpoint=f"{self.issuer}/logout",
+                authorization_response_iss_parameter_supported=True,
                 scopes_supported=["openid", "profile", "email", "offline_access"],
+                **self.metadata,
             )  # fmt: skip
 
         @app.get("/keys")
@@ -130,7 +156,7 @@ class IdentityProviderLab:
         self.requests.append(str(request.payload.grant_type))
         token["id_token"] = jwt.encode(
             {"iss": self.issuer, "aud": self.client_id, "iat": now, "exp": int(now + self.lifetime)}
-            | {**claims},
+            | {**claims} | self.changes,
             self._key, algorithm="RS256", headers={"kid": _KEY_ID},
         )  # fmt: skip
         token["refresh_token"] = secrets.token_urlsafe(16)

@@ -25,8 +25,8 @@ _BASE, _PYTHON = "bai-lab-python:1", "3.11"
 _KEPT_SECONDS = 3600
 _LOCK = ROOT / "requirements" / "server.txt"
 _SOURCES = (
-    *(f"{name}/" for name in SHIPPED), "roles/", "scripts/wheel_roles.py", "deploy/container/",
-    "requirements/server.txt", "pyproject.toml", "README.md", "LICENSE",
+    *(f"{name}/" for name in SHIPPED), "roles/", "examples/clusters/dgx-h100/", "scripts/wheel_roles.py",
+    "deploy/container/", "requirements/server.txt", "pyproject.toml", "README.md", "LICENSE",
 )  # fmt: skip
 """What the recipe makes the image of: beginnings of paths."""
 _BUILD = ("--network", "none", "--build-arg", f"BASE={_BASE}", "--build-arg", "OFFLINE=1")

@@ -27,6 +27,11 @@ class Relay:
         self._listening = listening(at, *here) if at else socket.create_server(here, backlog=128)
         threading.Thread(target=self._accept, daemon=True).start()
 
+    @property
+    def port(self) -> int:
+        """On which it listens."""
+        return int(self._listening.getsockname()[1])
+
     def _accept(self) -> None:
         while True:
             try:

@@ -20,7 +20,7 @@ SHIPPED = ("schemas", "planner", "providers", "reconciler", "bai")
 """The packages in it."""
 LOCK = ROOT / "requirements" / "dev.txt"
 _MONTH = 31 * 86400
-_SOURCES = {*SHIPPED, "roles", "scripts", "pyproject.toml", "README.md", "LICENSE"}
+_SOURCES = {*SHIPPED, "roles", "examples", "scripts", "pyproject.toml", "README.md", "LICENSE"}
 
 
 def build(folder: Path) -> Path:

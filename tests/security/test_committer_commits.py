@@ -280,7 +280,7 @@ def test_a_commit_that_was_changed(lab: Lab, change: Any) -> None:
     shutil.copytree(lab.work / ".git" / "objects", lab.pair.bare / "objects", dirs_exist_ok=True)
     head = git(lab.work, "rev-parse", "HEAD")
     git(lab.pair.bare, "update-ref", "refs/heads/main", head)
-    gate = lab.follow()._gate
+    gate = lab.follow().gate
     assert gate is not None
     with pytest.raises(NotTrusted):
         gate.check(lab.pair.bare, head)

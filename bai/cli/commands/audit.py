@@ -41,8 +41,8 @@ def audit(
 
     from bai.cli.output import print_printout
     from bai.cli.reading import read
-    from bai.cli.time_arguments import parse_time
     from bai.queries.models import AuditQuery
+    from bai.queries.names.moments import parse_time
 
     now, settings = time.time(), settings_of(ctx)
     query = AuditQuery.of(

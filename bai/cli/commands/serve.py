@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,7 +11,11 @@ from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
 from bai.cli.loops import connection_options as clients
 from bai.cli.loops import loop_options as loops
+from bai.cli.loops import proposal_options as changes
 from bai.cli.options import Parallel
+
+if TYPE_CHECKING:
+    from bai.web.connection_limits import ConnectionLimits
 
 app = new_app()
 
@@ -27,28 +31,27 @@ def serve(
     interval: loops.Interval = "30s",
     parallel: Parallel = 32,
     node_connections: loops.NodeConnections = 2048,
-    listen: Annotated[
-        str, typer.Option("--listen", metavar="HOST:PORT", help="Where pages and the API answer.")
-    ] = "127.0.0.1:8080",
+    listen: clients.Listen = "127.0.0.1:8080",
     access: Annotated[
         Path | None,
         typer.Option("--access", metavar="FILE", help="Who may do what: tokens, identity providers, proxy."),
     ] = None,
-    webhook_secret: Annotated[
-        str,
-        typer.Option(
-            "--webhook-secret", metavar="REFERENCE", help="Of messages to /hooks/git: env:NAME or file:/path."
-        ),
-    ] = "",
+    webhook_secret: clients.WebhookSecret = "",
     cookie_key: clients.CookieKey = "",
+    public_url: clients.PublicUrl = "",
+    proposals: changes.Proposals = changes.ProposalMode.off,
+    committer: changes.Committer = "",
+    forge: changes.ForgeApi = "",
     max_connections: clients.MaxConnections = 512,
     max_connections_per_address: clients.MaxConnectionsPerAddress = 128,
     trusted_proxy: clients.TrustedProxy = None,
     header_timeout: clients.HeaderTimeout = "10s",
     body_timeout: clients.BodyTimeout = "30s",
     idle_timeout: clients.IdleTimeout = "15s",
+    max_upload: clients.MaxUpload = "10GiB",
     lease: loops.Lease = "15s",
     stuck_after: loops.StuckAfter = "15m",
+    demo: clients.Demo = False,
     check: Annotated[
         bool, typer.Option("--check", help="Only read what --access names, and say what is wrong in it.")
     ] = False,
@@ -63,18 +66,34 @@ def serve(
         _check(access)
         return
 
-    from bai.web.server import Server, ServerSettings
-
     bounds = clients.connection_limits(
         max_connections, max_connections_per_address, trusted_proxy or (),
-        header_timeout, body_timeout, idle_timeout,
+        header_timeout, body_timeout, idle_timeout, max_upload,
     )  # fmt: skip
+    if demo:
+        _demo(listen, bounds, others=bool(directory or remote or access))
+        return
+
+    from bai.web.server import Server, ServerSettings
+
     loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after)
     origin = loops.remote_origin(remote, ref, path, mode)
-    server_settings = ServerSettings(listen, access, webhook_secret, cookie_key, bounds)
+    allowed = changes.proposal_settings(proposals, committer, forge, remote=origin is not None)
+    server_settings = ServerSettings(listen, access, webhook_secret, cookie_key, public_url, bounds, allowed)
     loops.keep_node_connections(node_connections)
     server = Server(loops.with_directory(settings_of(ctx), directory), origin, server_settings, loop_settings)
     if not server.run():
+        raise typer.Exit(1)
+
+
+def _demo(listen: str, bounds: ConnectionLimits, *, others: bool) -> None:
+    """Raises CommandError beside options that name something real."""
+    from bai.web.demo.serve_demo import serve_demo
+    from schemas.problems.errors.command import CommandError
+
+    if others:
+        raise CommandError(why="--demo has a cluster of its own", hint="leave out DIR, --remote and --access")
+    if not serve_demo(listen, bounds, typer.echo):
         raise typer.Exit(1)
 
 

@@ -17,15 +17,9 @@ if TYPE_CHECKING:
     from reconciler.workspace.workspace import Workspace
 
 
-def images_of_cluster(desired: Desired) -> tuple[KnownImage, ...]:
-    """Every image that is described or used in the cluster."""
-    from reconciler.observe.images import known_images
-
-    return known_images(desired.repository, desired.sessions())
-
-
 def find_image(desired: Desired, name: str) -> KnownImage:
     """The image that a person means. Raises NoSuchResource."""
+    from bai.queries.facts.images import images_of_cluster
     from bai.queries.names.resource_names import suggest_names
     from reconciler.observe.images import find_known
     from schemas.problems.errors.command import NoSuchResource
@@ -49,11 +43,10 @@ def image_view(known: KnownImage, store: Store | None) -> ImageView:
 
 def list_images(settings: Settings, desired: Desired, store: Store | None, *, as_json: bool) -> None:
     """Print them; nobody is asked."""
-    from bai.render.plan.images import COLUMNS, ImageView, image_json, image_row
+    from bai.queries.facts.images import image_views
+    from bai.render.plan.images import COLUMNS, image_json, image_row
 
-    facts = store.images() if store is not None else {}
-    nothing = (None, None)
-    views = [ImageView(each, *facts.get(str(each.reference), nothing)) for each in images_of_cluster(desired)]
+    views = image_views(desired, store)
     if as_json:
         print_json("bai.images/v1", items=[image_json(view) for view in views])
         return

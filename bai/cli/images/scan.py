@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from bai.cli.images.list import find_image, images_of_cluster
+from bai.cli.images.list import find_image
 from bai.cli.output import print_line
 from bai.render.humanize import clean, plural, size
 
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 def scan_images(workspace: Workspace, names: tuple[str, ...]) -> bool:
     """True when all of them are known now."""
+    from bai.queries.facts.images import images_of_cluster
     from bai.render.plan.images import short_digest
     from reconciler.observe.images import recorded_images, scan_registries
     from schemas.problems.errors.base import BaiError

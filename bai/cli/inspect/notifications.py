@@ -10,7 +10,6 @@ from bai.settings import Settings
 
 if TYPE_CHECKING:
     from reconciler.notify.state import Outbox
-    from reconciler.store.store import Store
     from reconciler.workspace.workspace import Workspace
     from schemas.kinds.notification import Notification
     from schemas.repository.repository import Repository
@@ -19,16 +18,15 @@ if TYPE_CHECKING:
 def list_notifications(settings: Settings, workspace: Workspace, *, as_json: bool) -> None:
     """Print those of the chosen cluster."""
     from bai.cli.output import print_json, print_table
+    from bai.queries.facts.notifications import notification_boxes
 
-    cluster = workspace.cluster.name
-    found = _notifications(workspace.repository, cluster)
-    boxes = _outboxes(workspace.existing_store, cluster)
+    found = notification_boxes(workspace.repository, workspace.existing_store, workspace.cluster.name)
     if as_json:
-        items = [_json(each, boxes.get(each.name)) for each in found]
+        items = [_json(each, box) for each, box in found]
         print_json("bai.notifications/v1", items=items)
         return
     columns = ["name", "to", "events", "sent", "failed", "waiting", "left out", "last"]
-    rows = [_row(each, boxes.get(each.name)) for each in found]
+    rows = [_row(each, box) for each, box in found]
     print_table(settings, columns, rows, empty="There is no Notification for this cluster.")
 
 
@@ -66,36 +64,23 @@ def _notifications(repository: Repository, cluster: str) -> tuple[Notification, 
     return notifications_for_cluster(repository.of(Notification), cluster)
 
 
-def _outboxes(store: Store | None, cluster: str) -> dict[str, Outbox]:
-    from reconciler.notify.state import parse_state, state_key
-
-    state = parse_state(store.meta(state_key(cluster))) if store is not None else None
-    return dict(state.boxes) if state else {}
-
-
-def _waiting_count(box: Outbox) -> int:
-    return len(box.waiting) + (len(box.sending.news) if box.sending else 0)
-
-
-def _row(each: Notification, box: Outbox | None) -> list[str]:
+def _row(each: Notification, box: Outbox) -> list[str]:
+    from bai.queries.facts.notifications import waiting_count
     from bai.render.humanize import iso_time
 
-    start = [each.name, each.spec.to.kind, ", ".join(each.spec.events)]
-    if box is None:
-        return [*start, "0", "0", "0", "0", "never"]
     last = f"{iso_time(box.last.at)} {box.last.said}" if box.last else "never"
-    return [*start, str(box.sent), str(box.failed), str(_waiting_count(box)), str(box.lost), last]
+    counts = (box.sent, box.failed, waiting_count(box), box.lost)
+    return [each.name, each.spec.to.kind, ", ".join(each.spec.events), *map(str, counts), last]
 
 
-def _json(each: Notification, box: Outbox | None) -> dict[str, Any]:
+def _json(each: Notification, box: Outbox) -> dict[str, Any]:
+    from bai.queries.facts.notifications import waiting_count
     from reconciler.notify.message import format_time
-    from reconciler.notify.state import Outbox
 
-    box = box or Outbox()
     last = box.last and {
         "at": format_time(box.last.at), "good": box.last.good, "said": box.last.said, "title": box.last.title,
     }  # fmt: skip
     return {
         "name": each.name, "to": each.spec.to.kind, "events": list(each.spec.events), "sent": box.sent,
-        "failed": box.failed, "waiting": _waiting_count(box), "leftOut": box.lost, "last": last or None,
+        "failed": box.failed, "waiting": waiting_count(box), "leftOut": box.lost, "last": last or None,
     }  # fmt: skip

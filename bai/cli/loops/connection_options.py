@@ -14,12 +14,33 @@ if TYPE_CHECKING:
     from bai.web.auth.networks import Network
     from bai.web.connection_limits import ConnectionLimits
 
+Listen = Annotated[str, typer.Option("--listen", metavar="HOST:PORT", help="Where pages and the API answer.")]
+Demo = Annotated[
+    bool,
+    typer.Option(
+        "--demo", help="Show a simulated cluster in which a day of work goes on, and nothing of yours."
+    ),
+]
+WebhookSecret = Annotated[
+    str,
+    typer.Option(
+        "--webhook-secret", metavar="REFERENCE", help="Of messages to /hooks/git: env:NAME or file:/path."
+    ),
+]
 CookieKey = Annotated[
     str,
     typer.Option(
         "--cookie-key",
         metavar="REFERENCE",
         help="Seals logins of browsers, one for all replicas: env:NAME or file:/path (new each time).",
+    ),
+]
+PublicUrl = Annotated[
+    str,
+    typer.Option(
+        "--public-url",
+        metavar="URL",
+        help="Where browsers reach the pages, as identity providers know it (what a browser asks).",
     ),
 ]
 MaxConnections = Annotated[
@@ -60,16 +81,18 @@ IdleTimeout = Annotated[
     str, typer.Option("--idle-timeout", metavar="DURATION", help="Between an answer and the next request.")
 ]
 
+MaxUpload = Annotated[str, typer.Option("--max-upload", metavar="SIZE", help="Of a file that a page sends.")]
+
 
 def connection_limits(
-    connections: int, per_address: int, proxies: Sequence[str], header: str, body: str, idle: str
+    connections: int, per_address: int, proxies: Sequence[str], header: str, body: str, idle: str, upload: str
 ) -> ConnectionLimits:
-    """Raises CommandError for what is no network, or no time to wait."""
+    """Raises CommandError for what is no network, no time to wait, or no size."""
     from bai.web.connection_limits import ConnectionLimits
 
     return ConnectionLimits(
         connections, per_address, _parse_networks(proxies), parse_seconds(header, "--header-timeout"),
-        parse_seconds(body, "--body-timeout"), parse_seconds(idle, "--idle-timeout"),
+        parse_seconds(body, "--body-timeout"), parse_seconds(idle, "--idle-timeout"), _parse_size(upload),
     )  # fmt: skip
 
 
@@ -82,3 +105,13 @@ def _parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:
         raise CommandError(
             why=f"--trusted-proxy: {error}", hint="write 10.1.0.0/16, or one address"
         ) from None
+
+
+def _parse_size(text: str) -> int:
+    from schemas.problems.errors.command import CommandError
+    from schemas.values.quantities import parse_memory
+
+    try:
+        return parse_memory(text)
+    except ValueError as error:
+        raise CommandError(why=f"--max-upload: {error}", hint="write 10GiB, or 500MB") from None

@@ -25,7 +25,7 @@ def read_logs(provider: Provider, cluster: Cluster, kernel_id: str, wanted: LogR
     """Raises ProviderError, NotAble, and CommandError for a time that is none."""
     if wanted.since is None:
         return provider.logs(kernel_id, follow=wanted.follow, tail=wanted.tail)
-    from bai.cli.time_arguments import parse_time
+    from bai.queries.names.moments import parse_time
     from providers.required_abilities import require_log_times
 
     since = parse_time(wanted.since, time.time())

@@ -56,7 +56,7 @@ def _find_session(remote: RemoteCluster, name: str) -> tuple[Mapping[str, Any], 
 
 def _params(wanted: LogRequest) -> dict[str, Any]:
     if wanted.since is not None:
-        from bai.cli.time_arguments import parse_time
+        from bai.queries.names.moments import parse_time
 
         return {"since": parse_time(wanted.since, time.time()).timestamp()}
     return {"tail": MOST_LINES if wanted.tail is None else min(wanted.tail, MOST_LINES)}

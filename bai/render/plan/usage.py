@@ -30,16 +30,14 @@ def quota_rows(plan: Plan) -> list[SlotUsageRow]:
     return [
         row
         for use in plan.quotas
-        for row in _slot_rows(f"{clean(use.quota)} ({clean(use.subject)})", use.limit, use.before, use.after)
+        for row in slot_rows(f"{clean(use.quota)} ({clean(use.subject)})", use.limit, use.before, use.after)
     ]
 
 
 def group_rows(plan: Plan) -> list[SlotUsageRow]:
     """What each resource group has and gives."""
     return [
-        row
-        for use in plan.groups
-        for row in _slot_rows(clean(use.group), use.capacity, use.before, use.after)
+        row for use in plan.groups for row in slot_rows(clean(use.group), use.capacity, use.before, use.after)
     ]
 
 
@@ -60,9 +58,10 @@ def _fit_text(name: str, after: int, before: int) -> str:
     return f"{after} x {clean(name)}{was}"
 
 
-def _slot_rows(
+def slot_rows(
     name: str, limit: Mapping[str, int], before: Mapping[str, int], after: Mapping[str, int]
 ) -> Iterator[SlotUsageRow]:
+    """One for each slot that is limited."""
     for key, most in sorted(limit.items()):
         now, then = before.get(key, 0), after.get(key, 0)
         yield SlotUsageRow(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean, iso_time, truncate_around_difference
@@ -40,10 +41,15 @@ def audit_lines(entry: Audit, author: str = "", *, changes: bool) -> list[str]:
     plan = f" plan {clean(entry.plan[:12])}" if entry.plan else ""
     lines = [f"{iso_time(entry.at)}  {what}{cause}  by {clean(entry.actor)}{commit}{plan}"]
     if changes:
-        for each in entry.changes:
-            before, after = truncate_around_difference(each.before or "-", each.after or "-", 60)
-            lines.append(f"    {clean(each.path)}: {before} -> {after}")
+        lines += (f"    {path}: {before} -> {after}" for path, before, after in change_texts(entry))
     return lines
+
+
+def change_texts(entry: Audit) -> Iterator[tuple[str, str, str]]:
+    """Each field that changed, with what was there and what is, cut so that the difference is seen."""
+    for each in entry.changes:
+        before, after = truncate_around_difference(each.before or "-", each.after or "-", 60)
+        yield clean(each.path), before, after
 
 
 def author_text(author: str) -> str:

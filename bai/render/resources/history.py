@@ -40,6 +40,8 @@ class HistoryEntry:
     done: Mapping[str, int] = field(default_factory=dict)
     """Of an apply: verb → actions."""
     failed: int = 0
+    apply: str = ""
+    """Of an apply: its name."""
 
 
 def history_entries(entries: Iterable[Audit]) -> list[HistoryEntry]:
@@ -56,7 +58,14 @@ def history_entries(entries: Iterable[Audit]) -> list[HistoryEntry]:
             failed = counts.pop("failed", 0)
             found.append(
                 HistoryEntry(
-                    entry.at, "apply", entry.actor, entry.commit, entry.plan, done=counts, failed=failed
+                    entry.at,
+                    "apply",
+                    entry.actor,
+                    entry.commit,
+                    entry.plan,
+                    done=counts,
+                    failed=failed,
+                    apply=entry.apply,
                 )
             )
         elif not entry.resource:

@@ -50,6 +50,10 @@ Name = Annotated[str, StringConstraints(min_length=1, max_length=200)]
 Header = Annotated[str, StringConstraints(pattern=r"^[A-Za-z][A-Za-z0-9-]*$", max_length=100)]
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 assert frozenset(get_args(Algorithm)) == ALGORITHMS
+Scope = Annotated[str, StringConstraints(pattern=r"^[!#-\[\]-~]+$", max_length=200)]
+"""A `scope-token` (RFC 6749, section 3.3)."""
+SHORTEST_SESSION, LONGEST_SESSION = 60, 12 * 3600
+"""Seconds for which a browser stays logged in."""
 
 
 def _issuer(url: str) -> str:
@@ -79,6 +83,22 @@ def _duration_text(text: str) -> str:
         parse_duration(text)
     except ValueError as error:
         raise value_error(str(error)) from None
+    return text
+
+
+def _session(text: str) -> str:
+    seconds = parse_duration(_duration_text(text))
+    if not SHORTEST_SESSION <= seconds <= LONGEST_SESSION:
+        raise value_error(f"{text} is not from a minute to 12 hours")
+    return text
+
+
+def _reference(text: str) -> str:
+    kind, _, rest = text.partition(":")
+    if not rest or not (kind == "env" or (kind == "file" and rest.startswith("/"))):
+        raise value_error(
+            "this is no reference to a secret", "write env:NAME or file:/path, never the secret"
+        )
     return text
 
 
@@ -144,6 +164,9 @@ class OidcPart(_Model):
     groups: Name = "groups"
     ca: str = ""
     clientId: Name | None = None
+    clientSecret: Annotated[str, AfterValidator(_reference)] | None = None
+    scopes: Annotated[list[Scope], Field(min_length=1)] | None = None
+    session: Annotated[str, AfterValidator(_session)] = "12h"
     grants: Annotated[list[ClaimLine], Field(min_length=1)]
 
     @model_validator(mode="after")
@@ -154,6 +177,12 @@ class OidcPart(_Model):
                 f"{self.clientId!r} is not in the audience: ID tokens are for the client that asked for them"
             )
             raise issues_error([Issue(("clientId",), why, "add it to audience", code="BAI-V034", key=True)])
+        if self.clientId is None and self.clientSecret is not None:
+            why = "this is the secret of no client"
+            raise issues_error([Issue(("clientSecret",), why, "add clientId", code="BAI-V034", key=True)])
+        if self.scopes is not None and "openid" not in self.scopes:
+            why = "without openid a provider says nothing of who logs in"
+            raise issues_error([Issue(("scopes",), why, "add openid", code="BAI-V034", key=True)])
         return self
 
     def authenticator(self) -> OidcAuthenticator:
@@ -163,6 +192,13 @@ class OidcPart(_Model):
         reading = TokenRules(self.issuer, audience, algorithms, leeway, self.user, self.groups)
         grants = Grants([line.grant() for line in self.grants])
         return OidcAuthenticator(reading, IssuerKeys(self.issuer, ca=self.ca), grants)
+
+    def client(self) -> OidcClient | None:
+        if self.clientId is None:
+            return None
+        session = float(parse_duration(self.session))
+        scopes = tuple(self.scopes or ())
+        return OidcClient(self.issuer, self.clientId, self.clientSecret or "", scopes, session)
 
 
 class ProxyPart(_Model):
@@ -197,7 +233,7 @@ class AccessFile(_Model):
         return [*authenticators, AnonymousAuthenticator(Role[self.anonymous] if self.anonymous else None)]
 
     def oidc_clients(self) -> list[OidcClient]:
-        return [OidcClient(part.issuer, part.clientId) for part in self.oidc if part.clientId is not None]
+        return [client for part in self.oidc if (client := part.client()) is not None]
 
 
 def _token_principal(line: TokenLine) -> Principal:

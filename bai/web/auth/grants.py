@@ -49,6 +49,13 @@ class Grants:
         found = (grant.binding(identity) for grant in self.grants)
         return Principal(identity.user, tuple(each for each in found if each is not None))
 
+    def needed_of(self, identity: Identity) -> Identity:
+        """The same person, with no more groups and claims than are asked about here."""
+        groups = {name for each in self.grants for name in each.groups}
+        paths = {each.projects_from for each in self.grants if each.projects_from}
+        claims = {path: sorted(string_set(find_claim(identity.claims, path))) for path in sorted(paths)}
+        return Identity(identity.user, identity.groups & groups, claims)
+
 
 def find_claim(claims: Mapping[str, object], path: str) -> object:
     """What stands at `realm_access.roles`, or under a name that has dots of its own; None for nothing."""

@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -62,6 +63,7 @@ class IssuerKeys:
         self._asking = threading.Lock()
         self._fetches = TokenBucket(1 / FETCH_INTERVAL, 1)
         self._keys: tuple[jwt.PyJWK, ...] = ()
+        self._metadata: Mapping[str, Any] = {}
         self._loaded = -KEYS_LIFETIME
 
     def candidates(self, kid: str | None, algorithm: str) -> list[jwt.PyJWK]:
@@ -69,13 +71,26 @@ class IssuerKeys:
 
         While one thread asks the provider, the others go on with the keys that are known: a provider that
         hangs holds up one of those that answer requests, whatever tokens come."""
-        due = self._clock() - self._loaded >= KEYS_LIFETIME or not self._known(kid, algorithm)
+        self._keep_fresh(missing=not self._known(kid, algorithm))
+        return self._known(kid, algorithm)
+
+    def metadata(self) -> Mapping[str, Any]:
+        """What the provider says of itself in its discovery document. Raises IssuerUnavailable."""
+        self._keep_fresh(missing=not self._keys)
+        return self._metadata
+
+    def endpoint(self, name: str) -> str:
+        """An address of the provider's; empty where it has none. Raises IssuerUnavailable."""
+        found = self.metadata().get(name)
+        return self._secure(found) if isinstance(found, str) else ""
+
+    def _keep_fresh(self, *, missing: bool) -> None:
+        due = missing or self._clock() - self._loaded >= KEYS_LIFETIME
         if due and self._asking.acquire(blocking=not self._keys):
             try:
                 self._refresh()
             finally:
                 self._asking.release()
-        return self._known(kid, algorithm)
 
     def _known(self, kid: str | None, algorithm: str) -> list[jwt.PyJWK]:
         named = [key for key in self._keys if kid is None or key.key_id in (kid, None)]
@@ -85,21 +100,18 @@ class IssuerKeys:
         why: Exception | None = None
         if self._fetches.take(self._clock()):
             try:
-                self._keys = self._fetch()
+                self._metadata, self._keys = self._fetch()
                 self._loaded = self._clock()
             except (OSError, HTTPError, ValueError, IssuerUnavailable) as error:
                 why = error
         if not self._keys:
             raise IssuerUnavailable(f"the identity provider {self._issuer} does not answer") from why
 
-    def _fetch(self) -> tuple[jwt.PyJWK, ...]:
+    def _fetch(self) -> tuple[Mapping[str, Any], tuple[jwt.PyJWK, ...]]:
         found = self._get(self._issuer.rstrip("/") + "/.well-known/openid-configuration")
         if found.get("issuer") != self._issuer:
             raise IssuerUnavailable(f"it calls itself {found.get('issuer')!r}")
-        keys_at = str(found.get("jwks_uri", ""))
-        if urlsplit(keys_at).scheme not in ("https", urlsplit(self._issuer).scheme):
-            raise IssuerUnavailable(f"its keys are at {keys_at!r}, without TLS")
-        listed = self._get(keys_at).get("keys")
+        listed = self._get(self._secure(str(found.get("jwks_uri", "")))).get("keys")
         keys = (
             [_parse_key(each) for each in listed if isinstance(each, dict)]
             if isinstance(listed, list)
@@ -107,21 +119,39 @@ class IssuerKeys:
         )
         if not any(keys):
             raise IssuerUnavailable("it has no keys")
-        return tuple(key for key in keys if key is not None)
+        return found, tuple(key for key in keys if key is not None)
+
+    def _secure(self, url: str) -> str:
+        if urlsplit(url).scheme not in ("https", urlsplit(self._issuer).scheme):
+            raise IssuerUnavailable(f"{url!r} is without TLS")
+        return url
 
     def _get(self, url: str) -> dict[str, Any]:
+        status, value = self.ask("GET", url)
+        if status != HTTPStatus.OK:
+            raise IssuerUnavailable(f"{url} answers with status {status}")
+        return value
+
+    def ask(
+        self,
+        method: str,
+        url: str,
+        form: Mapping[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> tuple[int, dict[str, Any]]:
+        """A status and an object. Raises IssuerUnavailable, OSError, HTTPError and ValueError."""
         if isinstance(self._verify, str):
             check_regular_file(self._verify)
-        with requests.get(
-            url, timeout=FETCH_TIMEOUT, verify=self._verify, allow_redirects=False, stream=True,
+        with requests.request(
+            method, url, data=form, headers={"Accept": "application/json", **(headers or {})},
+            timeout=FETCH_TIMEOUT, verify=self._verify, allow_redirects=False, stream=True,
             auth=no_netrc_login,
         ) as answer:  # fmt: skip
-            answer.raise_for_status()
-            body = answer.raw.read(_LARGEST_DOCUMENT, decode_content=True)
+            status, body = answer.status_code, answer.raw.read(_LARGEST_DOCUMENT, decode_content=True)
         value = parse_json(body)
         if not isinstance(value, dict):
             raise IssuerUnavailable(f"{url} is no object")
-        return value
+        return status, value
 
 
 def _parse_key(value: Mapping[str, Any]) -> jwt.PyJWK | None:
@@ -183,7 +213,7 @@ class OidcAuthenticator:
     def __init__(
         self, rules: TokenRules, keys: IssuerKeys, grants: Grants, *, clock: Callable[[], float] = time.time
     ) -> None:
-        self._rules, self._keys, self._grants = rules, keys, grants
+        self.rules, self.keys, self.grants = rules, keys, grants
         self._cache = TokenCache(clock)
 
     def authenticate(self, headers: Mapping[str, str], peer: str) -> Principal | None:
@@ -192,34 +222,41 @@ class OidcAuthenticator:
             return None
         if (known := self._cache.get(token)) is not None:
             return known
-        if _claimed_issuer(token) != self._rules.issuer:
+        if _claimed_issuer(token) != self.rules.issuer:
             return None
+        claims = self.claims(token)
+        found = self.grants.principal(self.identity(claims))
+        self._cache.put(token, found, min(int(claims["exp"]), LATEST) + self.rules.leeway)
+        return found
+
+    def claims(self, token: str) -> Mapping[str, Any]:
+        """What a token says, which this issuer has signed for us, and which is not over. Raises
+        PermissionError."""
         try:
-            claims = self._claims(token)
+            return self._claims(token)
         except (jwt.PyJWTError, RecursionError) as error:
             raise PermissionError(f"the token is not accepted: {error}") from None
         except IssuerUnavailable as error:
             raise PermissionError(str(error)) from None
-        name = find_claim(claims, self._rules.user)
+
+    def identity(self, claims: Mapping[str, Any]) -> Identity:
+        """Whom a token is about. Raises PermissionError."""
+        name = find_claim(claims, self.rules.user)
         if not isinstance(name, str) or not name:
-            raise PermissionError(f"the token does not say who: it has no {self._rules.user}")
+            raise PermissionError(f"the token does not say who: it has no {self.rules.user}")
         if len(name) > LONGEST_NAME or not name.isprintable():
-            raise PermissionError(f"the token does not say who: its {self._rules.user} is no plain text")
-        found = self._grants.principal(
-            Identity(name, string_set(find_claim(claims, self._rules.groups)), claims)
-        )
-        self._cache.put(token, found, min(int(claims["exp"]), LATEST) + self._rules.leeway)
-        return found
+            raise PermissionError(f"the token does not say who: its {self.rules.user} is no plain text")
+        return Identity(name, string_set(find_claim(claims, self.rules.groups)), claims)
 
     def _claims(self, token: str) -> dict[str, Any]:
         header = jwt.get_unverified_header(token)
         algorithm, kid = header.get("alg"), header.get("kid")
-        if not isinstance(algorithm, str) or algorithm not in self._rules.algorithms:
+        if not isinstance(algorithm, str) or algorithm not in self.rules.algorithms:
             raise jwt.InvalidAlgorithmError("its algorithm is not one of those that are allowed")
         if not isinstance(kid, str | None):
             raise jwt.InvalidTokenError("the name of its key is no text")
         wrong: jwt.PyJWTError = jwt.InvalidSignatureError("no key of the provider has signed it")
-        for key in self._keys.candidates(kid, algorithm):
+        for key in self.keys.candidates(kid, algorithm):
             try:
                 return self._checked(token, key, algorithm)
             except jwt.InvalidSignatureError:
@@ -228,8 +265,8 @@ class OidcAuthenticator:
 
     def _checked(self, token: str, key: jwt.PyJWK, algorithm: str) -> dict[str, Any]:
         found: dict[str, Any] = jwt.decode(
-            token, key.key, algorithms=[algorithm], audience=list(self._rules.audience),
-            issuer=self._rules.issuer, leeway=self._rules.leeway,
+            token, key.key, algorithms=[algorithm], audience=list(self.rules.audience),
+            issuer=self.rules.issuer, leeway=self.rules.leeway,
             options={"require": ["exp", "iss", "aud", "sub"]},
         )  # fmt: skip
         return found

@@ -7,6 +7,7 @@ Read `access_file` (what the file says), `static_tokens`, `oidc` and `proxy` (th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -16,6 +17,9 @@ from fastapi import Depends, HTTPException, Request
 from starlette.concurrency import run_in_threadpool
 
 from bai.web.auth.bearer import bearer, is_signed
+
+ANONYMOUS = "anonymous"
+"""The name of whoever does not say who they are."""
 
 
 class Role(IntEnum):
@@ -72,15 +76,20 @@ class AnonymousAuthenticator:
     def authenticate(self, headers: Mapping[str, str], peer: str) -> Principal | None:
         if self._role is None or "authorization" in headers:
             return None
-        return Principal("anonymous", (RoleBinding(self._role),))
+        return Principal(ANONYMOUS, (RoleBinding(self._role),))
 
 
 @dataclass(frozen=True, slots=True)
 class OidcClient:
-    """As whom `bai login` asks an identity provider."""
+    """As whom people log in at an identity provider. `secret`: a reference (`env:NAME`, `file:/path`), empty
+    for a public client. `scopes`: what is asked for; empty for what is usual. `session`: seconds for which a
+    browser stays logged in."""
 
     issuer: str
     client_id: str
+    secret: str = ""
+    scopes: tuple[str, ...] = ()
+    session: float = math.inf
 
 
 class Access(Protocol):

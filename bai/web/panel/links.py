@@ -13,6 +13,9 @@ from schemas.values.resource_ref import ref_of
 
 _IDENTITY = re.compile(r"\b[A-Z][A-Za-z]+/[A-Za-z0-9](?:[\w.-]*\w)?(?:/[A-Za-z0-9](?:[\w.-]*\w)?)?")
 
+_PAGES = {"Node": "nodes", "Project": "projects", "ResourceGroup": "groups", "User": "users"}
+"""Kinds that have pages of their own."""
+
 
 def path(*parts: str, **query: object) -> str:
     """`/parts/in/order?query`, each part and value quoted; empty values are left out."""
@@ -26,8 +29,8 @@ def identity_path(cluster: str, identity: str) -> str:
     ref = ref_of(identity)
     if ref.kind == "Session" and ref.project:
         return path("clusters", cluster, "sessions", ref.project, ref.name)
-    if ref.kind == "Node":
-        return path("clusters", cluster, "nodes", ref.name)
+    if ref.kind in _PAGES:
+        return path("clusters", cluster, _PAGES[ref.kind], ref.name)
     if ref.kind == "Cluster":
         return path("clusters", cluster)
     return path("clusters", cluster, "resources", *filter(None, ref))

@@ -43,9 +43,11 @@ _GROUPS = (
         _Entry("nodes", "Nodes", "n"),
         _Entry("queue", "Queue", "q"),
         _Entry("sessions", "Sessions", "s"),
+        _Entry("new", "New session", "w"),
     )),
     ("Changes", (
         _Entry("plan", "Plan", "p", Role.viewer),
+        _Entry("reviews", "Reviews", "v", Role.viewer),
         _Entry("history", "History", "h", Role.viewer),
         _Entry("events", "Events", "e"),
         _Entry("audit", "Audit", "a"),
@@ -56,6 +58,13 @@ _GROUPS = (
         _Entry("capacity", "Capacity", "f"),
     )),
     ("Administration", (
+        _Entry("projects", "Projects", "j"),
+        _Entry("users", "Users", "w"),
+        _Entry("groups", "Groups", "d"),
+        _Entry("waves", "Provisioning", "v", Role.viewer),
+        _Entry("storage", "Storage", "k"),
+        _Entry("images", "Images", "i"),
+        _Entry("notifications", "Notifications", "b", Role.viewer),
         _Entry("resources", "Resources", "r"),
     )),
 )  # fmt: skip

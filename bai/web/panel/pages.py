@@ -33,7 +33,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "font-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
 )
-_HEADERS = {"Content-Security-Policy": POLICY, "Vary": "Cookie, HX-Request, Accept-Encoding"}
+HEADERS = {"Content-Security-Policy": POLICY, "Vary": "Cookie, HX-Request, Accept-Encoding"}
 _SEPARATOR = "<!--part-->"
 """Between title, heading, main part and scripts. No text has it: its `<` would be escaped."""
 _FORM_TOKEN = "<!--form-token-->"
@@ -43,15 +43,27 @@ _SMALL = 1000
 
 
 @dataclass(frozen=True, slots=True)
+class SimulatedTime:
+    """The time of a cluster that is simulated: milliseconds since the epoch, and how many pass in one of
+    ours."""
+
+    now: int
+    pace: float
+
+
+@dataclass(frozen=True, slots=True)
 class Frame:
-    """What stands around a page. `live`: address of its news, empty for none."""
+    """What stands around a page. `guest`: who looks is nobody in particular, and may log in. `live`: address
+    of its news, empty for none."""
 
     cluster: str = ""
     clusters: tuple[str, ...] = ()
     user: str = ""
     role: str = ""
+    guest: bool = False
     nav: tuple[NavGroup, ...] = ()
     live: str = ""
+    simulation: SimulatedTime | None = None
     form_token: str = ""
     notes: tuple[str, ...] = ()
     commit: str = ""
@@ -131,10 +143,7 @@ class Panel:
             main=fragment.main, scripts=fragment.scripts,
         )  # fmt: skip
         data = text.replace(_FORM_TOKEN, frame.form_token).encode()
-        headers = {**_HEADERS, "Content-Security-Policy": policy}
-        if _takes_gzip(request) and len(data) > _SMALL:
-            data, headers["Content-Encoding"] = gzip.compress(data, 5, mtime=0), "gzip"
-        return HTMLResponse(data, status, headers)
+        return _compressed(request, data, {**HEADERS, "Content-Security-Policy": policy}, status)
 
     def respond_kept(
         self, request: Request, page: KeptPage, frame: Frame, *, policy: str = POLICY
@@ -144,15 +153,24 @@ class Panel:
             return self.respond(request, page.fragment, frame, policy=policy)
         # Forms of another login are another page, although all else is the same.
         tag = f'{page.tag[:-1]}{frame.form_token[:16]}"' if page.has_forms else page.tag
-        headers = {**_HEADERS, "Content-Security-Policy": policy, "Cache-Control": "private, no-cache"}
+        headers = {**HEADERS, "Content-Security-Policy": policy, "Cache-Control": "private, no-cache"}
         headers["ETag"] = tag
         if matches_tag(request.headers.get("if-none-match", ""), tag):
             return Response(status_code=304, headers=headers)
         if page.has_forms:
-            return HTMLResponse(page.news.decode().replace(_FORM_TOKEN, frame.form_token), headers=headers)
+            data = page.news.replace(_FORM_TOKEN.encode(), frame.form_token.encode())
+            return _compressed(request, data, headers)
         if _takes_gzip(request):
             return HTMLResponse(page.compressed_news, headers={**headers, "Content-Encoding": "gzip"})
         return HTMLResponse(page.news, headers=headers)
+
+
+def _compressed(request: Request, data: bytes, headers: Mapping[str, str], status: int = 200) -> HTMLResponse:
+    """What is made for one who asks, where that is worth it."""
+    if not _takes_gzip(request) or len(data) <= _SMALL:
+        return HTMLResponse(data, status, headers)
+    packed = gzip.compress(data, 5, mtime=0)
+    return HTMLResponse(packed, status, {**headers, "Content-Encoding": "gzip"})
 
 
 def _takes_gzip(request: Request) -> bool:

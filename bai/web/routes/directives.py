@@ -10,6 +10,7 @@ from fastapi import APIRouter, Body, HTTPException, Response
 from pydantic import BaseModel, ConfigDict, Field
 
 from bai.web.auth.roles import Admin, Operator
+from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import Cluster, error_responses
 from bai.web.response_models import OrderAnswer
 from reconciler.gitops.directives import Directive, DirectiveKind, issue_directive, withdraw_directive
@@ -18,13 +19,14 @@ from schemas.problems.errors.base import BaiError
 router = APIRouter(prefix="/api/v1/clusters/{cluster}", tags=["orders"])
 _ANSWERS = error_responses(_404="There is no such cluster or commit.")
 _order = partial(router.post, responses=_ANSWERS)
+LONGEST_REASON = 500
 
 
 class Reason(BaseModel):
     """Why, for those who wonder."""
 
     model_config = ConfigDict(extra="forbid")
-    why: str = Field("", max_length=500)
+    why: str = Field("", max_length=LONGEST_REASON)
 
 
 _NO_REASON = Reason()
@@ -38,20 +40,13 @@ class Named(Reason):
 
 @_order("/suspend", summary="Change nothing for a while")
 def suspend(cluster: Cluster, user: Operator, reason: Annotated[Reason, Body()] = _NO_REASON) -> OrderAnswer:
-    issue_directive(
-        cluster.loop.workspace.store, cluster.name, "suspend", Directive(user.name, time.time(), reason.why)
-    )
-    cluster.wake()
+    give_order(cluster, user.name, "suspend", reason.why)
     return OrderAnswer()
 
 
 @_order("/resume", summary="Neither suspended nor held at a commit")
 def resume(cluster: Cluster, user: Operator, reason: Annotated[Reason, Body()] = _NO_REASON) -> OrderAnswer:
-    directive, store = Directive(user.name, time.time(), reason.why), cluster.loop.workspace.store
-    orders: tuple[Literal["suspend", "pin"], ...] = ("suspend", "pin")
-    ended = [order for order in orders if withdraw_directive(store, cluster.name, order, directive)]
-    cluster.wake()
-    return OrderAnswer(ended=ended)
+    return OrderAnswer(ended=end_orders(cluster, user.name, reason.why))
 
 
 @_order("/rollback", summary="Hold the cluster at a commit")
@@ -72,12 +67,29 @@ def reconcile(cluster: Cluster, user: Operator) -> Response:
     return Response(status_code=202)
 
 
+def give_order(
+    cluster: ServedCluster, name: str, order: DirectiveKind, why: str = "", commit: str = ""
+) -> None:
+    """Somebody's order holds from now on, stands in the audit, and whoever leads looks at once. `commit`: its
+    full name, of a pin or an approval. Raises StoreError."""
+    store = cluster.loop.workspace.store
+    issue_directive(store, cluster.name, order, Directive(name, time.time(), why, commit))
+    cluster.wake()
+
+
+def end_orders(cluster: ServedCluster, name: str, why: str = "") -> list[Literal["suspend", "pin"]]:
+    """Which of these held until now. Raises StoreError."""
+    directive, store = Directive(name, time.time(), why), cluster.loop.workspace.store
+    orders: tuple[Literal["suspend", "pin"], ...] = ("suspend", "pin")
+    ended = [order for order in orders if withdraw_directive(store, cluster.name, order, directive)]
+    cluster.wake()
+    return ended
+
+
 def _give_for_commit(cluster: Cluster, name: str, order: DirectiveKind, named: Named) -> OrderAnswer:
-    workspace = cluster.loop.workspace
     try:
         commit = cluster.find_commit(named.commit)
     except BaiError as error:
         raise HTTPException(404, str(error)) from None
-    issue_directive(workspace.store, cluster.name, order, Directive(name, time.time(), named.why, commit))
-    cluster.wake()
+    give_order(cluster, name, order, named.why, commit)
     return OrderAnswer(commit=commit)

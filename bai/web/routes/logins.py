@@ -15,7 +15,8 @@ router = APIRouter(prefix="/api/v1", tags=["logins"])
 async def login(request: Request) -> LoginAnswer:
     """For everybody: it is asked by those who have no token yet."""
     access: Access = request.app.state.access
-    clients = [OidcClientAnswer(issuer=each.issuer, clientId=each.client_id) for each in access.oidc_clients]
+    public = (each for each in access.oidc_clients if not each.secret)
+    clients = [OidcClientAnswer(issuer=each.issuer, clientId=each.client_id) for each in public]
     return LoginAnswer(oidc=clients)
 
 

@@ -69,7 +69,7 @@ def log_answer(
     identity = identity_of("Session", session, project)
     require_visible(project_view(cluster, user), identity)
     done, actual, _ = last_plan(cluster, user)
-    id_ = _kernel_ids(actual.existing.get(identity), recorded=bool(done.by)).get(query.kernel)
+    id_ = kernel_ids(actual.existing.get(identity), recorded=bool(done.by)).get(query.kernel)
     if id_ is None:
         raise HTTPException(404, f"{identity} has no container {query.kernel}")
     try:
@@ -94,7 +94,7 @@ def _output(workspace: Workspace, id_: str, query: LogQuery) -> Iterator[bytes]:
     )
 
 
-def _kernel_ids(there: Existing | None, *, recorded: bool) -> dict[str, str]:
+def kernel_ids(there: Existing | None, *, recorded: bool) -> dict[str, str]:
     """By the names of its containers, those that were seen; `recorded`: those of the record, where nobody
     looked."""
     if there is None:

@@ -28,11 +28,11 @@ PASSWD = "/etc/passwd"
 def copy_out(engine: Engine, kernel: str, path: str) -> Iterator[bytes]:
     """A tar stream of a file or folder. Raises CopyRefused and KernelNotFound with the first chunk."""
     with engine_errors(engine.node, kernel):
-        place = _absolute_path(engine.inspect(kernel), kernel, path)
+        place = absolute_path(engine.inspect(kernel), kernel, path)
         try:
             yield from _get_archive(engine, kernel, place)
         except EngineRefusal as refusal:
-            raise _to_copy_error(refusal, kernel, path) from None
+            raise to_copy_error(refusal, kernel, path) from None
 
 
 def copy_in(engine: Engine, kernel: str, path: str, archive: Iterator[bytes]) -> None:
@@ -42,18 +42,18 @@ def copy_in(engine: Engine, kernel: str, path: str, archive: Iterator[bytes]) ->
     """
     with engine_errors(engine.node, kernel):
         found = engine.inspect(kernel)
-        place = _absolute_path(found, kernel, path)
-        owner = _find_owner(engine, kernel, str(found["Config"].get("User") or ""))
+        place = absolute_path(found, kernel, path)
+        owner = find_owner(engine, kernel, str(found["Config"].get("User") or ""))
         try:
-            _put_archive(engine, kernel, place, _with_owner(archive, owner) if any(owner) else archive)
+            put_archive(engine, kernel, place, _with_owner(archive, owner) if any(owner) else archive)
         except EngineRefusal as refusal:
-            raise _to_copy_error(refusal, kernel, path) from None
+            raise to_copy_error(refusal, kernel, path) from None
         except tarfile.TarError as error:
             why = f"what was sent is not an archive: {error}"
             raise CopyRefused(provider=NAME, kernel=kernel, path=path, why=why) from error
 
 
-def _absolute_path(found: Mapping[str, Any], kernel: str, path: str) -> str:
+def absolute_path(found: Mapping[str, Any], kernel: str, path: str) -> str:
     """The whole path; relative ones begin in the working directory. Raises CopyRefused."""
     whole = posixpath.join("/", found["Config"].get("WorkingDir") or "/", path)
     plain = posixpath.normpath(whole)
@@ -69,7 +69,7 @@ def _get_archive(engine: Engine, kernel: str, place: str) -> Iterator[bytes]:
     return engine.stream("GET", f"/containers/{quote_segment(kernel)}/archive", query={"path": place})
 
 
-def _put_archive(engine: Engine, kernel: str, place: str, archive: Iterator[bytes]) -> None:
+def put_archive(engine: Engine, kernel: str, place: str, archive: Iterator[bytes]) -> None:
     """The archive as it comes; an engine that refuses it may do so before it is all there."""
     target = f"/v{engine.version}/containers/{quote_segment(kernel)}/archive?path={quote_segment(place)}"
     connection = http.client.HTTPConnection("docker")
@@ -87,7 +87,7 @@ def _put_archive(engine: Engine, kernel: str, place: str, archive: Iterator[byte
         connection.close()
 
 
-def _to_copy_error(refusal: EngineRefusal, kernel: str, path: str) -> Exception:
+def to_copy_error(refusal: EngineRefusal, kernel: str, path: str) -> Exception:
     if "No such container" in refusal.why:
         return KernelNotFound(provider=NAME, kernel=kernel)
     why = "it is not a folder" if "not a dir" in refusal.why else refusal.why.strip()
@@ -96,7 +96,7 @@ def _to_copy_error(refusal: EngineRefusal, kernel: str, path: str) -> Exception:
     return CopyRefused(provider=NAME, kernel=kernel, path=path, why=why)
 
 
-def _find_owner(engine: Engine, kernel: str, user: str) -> tuple[int, int]:
+def find_owner(engine: Engine, kernel: str, user: str) -> tuple[int, int]:
     """Numbers of the container's user and group, by its own list of users; root where it has none."""
     name, _, group = user.partition(":")
     if not name:

@@ -218,7 +218,7 @@ class EngineHttp:
         timeout: float | None,
         more: Mapping[str, str] = MappingProxyType({}),
     ) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse, HttpSocket]:
-        target = path + ("?" + urlencode({k: _query_value(v) for k, v in query.items()}) if query else "")
+        target = path + ("?" + _query_text(query) if query else "")
         raw = isinstance(body, bytes)
         content = body if raw else None if body is None else json.dumps(body).encode()
         kind = "application/x-tar" if raw else "application/json"
@@ -298,6 +298,11 @@ def split_lines(pieces: Iterable[bytes]) -> Iterator[bytes]:
         yield bytes(rest)
 
 
+def _query_text(query: Mapping[str, Any]) -> str:
+    """Names of files may be in no encoding."""
+    return urlencode({key: _query_value(each) for key, each in query.items()}, errors="surrogateescape")
+
+
 def _query_value(value: object) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -316,4 +321,4 @@ def _parse_json(response: http.client.HTTPResponse, content: bytes) -> Any:
 
 def quote_segment(text: str) -> str:
     """Text as one part of a path."""
-    return quote(text, safe="")
+    return quote(text, safe="", errors="surrogateescape")

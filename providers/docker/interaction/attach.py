@@ -12,7 +12,9 @@ from providers.docker.engine.errors import NAME, engine_errors
 from providers.docker.engine.hijack import STDERR, HijackedConnection, hijack
 from providers.docker.engine.http import quote_segment
 from providers.machines import terminal
-from schemas.problems.errors.kernel import KernelNotFound, NotRunning
+from providers.machines.remote_terminal import RemoteTerminal
+from schemas.problems.errors.kernel import KernelNotFound, NoTerminal, NotRunning
+from schemas.problems.errors.provider import ProviderError
 
 PATIENCE = 10.0
 """Seconds for an exit code to be known after the output ended."""
@@ -24,12 +26,8 @@ def attach(engine: Engine, kernel: str, stdin: IO[bytes] | None) -> int:
     Raises NotRunning, ProviderError.
     """
     with engine_errors(engine.node, kernel):
-        found = engine.inspect(kernel)
-        if not found["State"]["Running"]:
-            raise NotRunning(provider=NAME, kernel=kernel)
-        tty = bool(found["Config"]["Tty"])
-        wanted = {"stream": "1", "stdout": "1", "stderr": "1", **({"stdin": "1"} if tty else {})}
-        stream = hijack(engine, f"/containers/{quote_segment(kernel)}/attach", wanted)
+        tty = _has_terminal(engine, kernel)
+        stream = _begin(engine, kernel, tty=tty)
     try:
         ended = _relay(_RemoteTerminal(engine, kernel, stream), stdin) if tty else _show_output(stream)
     except KeyboardInterrupt:
@@ -39,8 +37,40 @@ def attach(engine: Engine, kernel: str, stdin: IO[bytes] | None) -> int:
     return _exit_code(engine, kernel) if ended else 0
 
 
+def open_terminal(engine: Engine, kernel: str, size: tuple[int, int]) -> RemoteTerminal:
+    """Raises NotRunning, NoTerminal, ProviderError."""
+    with engine_errors(engine.node, kernel):
+        if not _has_terminal(engine, kernel):
+            raise NoTerminal(provider=NAME, kernel=kernel, hint="`tty: true` gives it one")
+        stream = _begin(engine, kernel, tty=True)
+    far = _RemoteTerminal(engine, kernel, stream)
+    with contextlib.suppress(ProviderError):  # It may have ended by now, which its output tells.
+        far.redraw(size)
+    return RemoteTerminal(
+        far,
+        stream.chunks(),
+        exit_code=lambda: _exit_code(engine, kernel),
+        finish=stream.close,
+        errors=lambda: engine_errors(engine.node, kernel),
+    )
+
+
+def _has_terminal(engine: Engine, kernel: str) -> bool:
+    """Raises NotRunning, EngineRefusal, OSError."""
+    found = engine.inspect(kernel)
+    if not found["State"]["Running"]:
+        raise NotRunning(provider=NAME, kernel=kernel)
+    return bool(found["Config"]["Tty"])
+
+
+def _begin(engine: Engine, kernel: str, *, tty: bool) -> HijackedConnection:
+    """Raises EngineRefusal, OSError."""
+    wanted = {"stream": "1", "stdout": "1", "stderr": "1", **({"stdin": "1"} if tty else {})}
+    return hijack(engine, f"/containers/{quote_segment(kernel)}/attach", wanted)
+
+
 class _RemoteTerminal:
-    """`terminal.Far` of a container."""
+    """`terminal.RemoteEnd` of a container."""
 
     def __init__(self, engine: Engine, kernel: str, stream: HijackedConnection) -> None:
         self._engine = engine

@@ -21,6 +21,7 @@ from providers.docker.engine.errors import NAME, engine_errors
 from providers.docker.engine.hijack import STDERR, STDOUT, HijackedConnection, hijack
 from providers.docker.engine.http import EngineRefusal, quote_segment
 from providers.machines import terminal
+from providers.machines.remote_terminal import RemoteTerminal
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.kernel import NotRunning
 from schemas.problems.errors.provider import ProviderError
@@ -53,6 +54,23 @@ def execute(engine: Engine, kernel: str, argv: tuple[str, ...], *, stdin: IO[byt
         )
     with engine_errors(engine.node, kernel):
         return _exit_code(command, argv[0], withheld.taken())
+
+
+def open_terminal(
+    engine: Engine, kernel: str, argv: tuple[str, ...], size: tuple[int, int]
+) -> RemoteTerminal:
+    """Raises as `execute`."""
+    with engine_errors(engine.node, kernel):
+        command = begin_exec(engine, kernel, argv, typed=True, tty=True)
+    opened = RemoteTerminal(
+        command,
+        command.stream.chunks(),
+        exit_code=command.code,
+        finish=command.hang_up,
+        errors=lambda: engine_errors(engine.node, kernel),
+    )
+    opened.resize(*size)
+    return opened
 
 
 def _exit_code(command: ExecCommand, program: str, said: bytes) -> int:
@@ -131,16 +149,26 @@ class ExecCommand:
 
     def interrupt(self) -> None:
         """Tell the command; hang up where that cannot be done, so that the caller is let go."""
-        try:
-            told = self._is_running()
-        except (BaiError, OSError, EngineRefusal):
-            told = False
-        if not told:
+        if not self._tell("INT"):
             self.abandoned = True
             self.leave()
 
-    def _is_running(self) -> bool:
-        """Whether it was, or has ended."""
+    def hang_up(self) -> None:
+        """For who has left: the engine lets a command go on that nobody hears any more."""
+        self.stream.close()
+        with contextlib.suppress(BaiError, OSError, EngineRefusal):
+            for name in ("HUP", "KILL"):
+                if self._tell(name) and _is_over(self._wait_until(_is_over, ENDING)):
+                    return
+
+    def _tell(self, name: str) -> bool:
+        """Whether it could be sent a signal, or has ended."""
+        try:
+            return self._signal(name)
+        except (BaiError, OSError, EngineRefusal):
+            return False
+
+    def _signal(self, name: str) -> bool:
         # Until it has started, the engine knows no number of it.
         found = self._wait_until(lambda found: _is_over(found) or found["Pid"], PATIENCE)
         pid = str(found["Pid"] or 0)
@@ -149,11 +177,12 @@ class ExecCommand:
         if pid == "0":  # To kill that is to kill the caller's own process group.
             return False
         run = self.engine.machine.run
-        if run(["kill", "-s", "INT", pid]).code == 0:
+        if run(["kill", "-s", name, pid]).code == 0:
             return True
         # Another user's, where one may only talk to the engine: a command beside it is of the same user.
         numbers = run(["grep", "NSpid", f"/proc/{pid}/status"]).out.split()
-        if numbers and _interrupt_inside(self.engine, found["ContainerID"], numbers[-1].decode()) == 0:
+        inside = numbers[-1].decode() if numbers else ""
+        if inside and _signal_inside(self.engine, found["ContainerID"], inside, name) == 0:
             return True
         return _is_over(self._wait_until(_is_over, ENDING))
 
@@ -216,9 +245,9 @@ def _create(engine: Engine, container: str, body: Mapping[str, Any]) -> _Prepare
     return _PreparedExec(engine, made, body["Tty"])
 
 
-def _interrupt_inside(engine: Engine, container: str, pid: str) -> int:
-    """The exit code of interrupting a process from inside, by its number there."""
-    argv = ["/bin/sh", "-c", 'kill -s INT "$1"', "sh", pid]
+def _signal_inside(engine: Engine, container: str, pid: str, name: str) -> int:
+    """The exit code of sending a process a signal from inside, by its number there."""
+    argv = ["/bin/sh", "-c", 'kill -s "$1" "$2"', "sh", name, pid]
     body = {"Cmd": argv, "AttachStdout": True, "AttachStderr": True, "Tty": False}
     command = _create(engine, container, body).begin()
     with contextlib.closing(command.stream):

@@ -8,11 +8,14 @@ import time
 from typing import IO
 
 from providers.kubernetes.api.client import ApiClient
+from providers.kubernetes.api.credentials import NAME
 from providers.kubernetes.api.errors import ApiRefusal, api_errors
 from providers.kubernetes.interaction.channels import STDERR, Channels, open_channels
 from providers.kubernetes.interaction.container_state import read_state, require_running
 from providers.kubernetes.objects.names import PodRef
 from providers.machines import terminal
+from providers.machines.remote_terminal import RemoteTerminal
+from schemas.problems.errors.kernel import NoTerminal
 
 PATIENCE = 60.0
 """Seconds for an exit code to be known after the output ended."""
@@ -36,6 +39,25 @@ def attach(client: ApiClient, pod: PodRef, stdin: IO[bytes] | None) -> int:
     finally:
         channels.close()
     return _exit_code(client, pod, state.run) if ended else 0
+
+
+def open_terminal(client: ApiClient, pod: PodRef, size: tuple[int, int]) -> RemoteTerminal:
+    """Raises NotRunning, NoTerminal, ProviderError."""
+    with api_errors(pod.name):
+        state = require_running(client, pod)
+        if not state.tty:
+            raise NoTerminal(provider=NAME, kernel=pod.name, hint="`tty: true` gives it one")
+        channels = open_channels(client, pod, "attach", typed=True, tty=True)
+    opened = RemoteTerminal(
+        far := _RemoteTerminal(channels),
+        (data for _, data in channels.frames()),
+        exit_code=lambda: _exit_code(client, pod, state.run),
+        finish=channels.close,
+        errors=lambda: api_errors(pod.name),
+    )
+    with contextlib.suppress(OSError):  # It may have ended by now, which its output tells.
+        far.redraw(size)
+    return opened
 
 
 class _RemoteTerminal:

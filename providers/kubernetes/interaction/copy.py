@@ -7,7 +7,6 @@ A container that has ended has no files any more that could be asked for.
 from __future__ import annotations
 
 import contextlib
-import threading
 from collections.abc import Iterator
 
 from providers.containers import failed_start
@@ -23,6 +22,7 @@ from providers.kubernetes.interaction.execute import (
     begin_exec,
     parse_outcome,
 )
+from providers.kubernetes.interaction.feeder import Feeder
 from providers.kubernetes.objects.names import PodRef
 from providers.machines import tar_command
 from schemas.problems.errors.kernel import CopyRefused
@@ -50,39 +50,12 @@ def copy_in(client: ApiClient, pod: PodRef, path: str, archive: Iterator[bytes])
     command = _begin_tar(client, pod, path, tar_command.unpack_command(_place(path)), typed=True)
     complaint = b""
     with contextlib.closing(command):
-        feeder = _Feeder(command, archive)
+        feeder = Feeder(command, archive)
         feeder.start()
         for _, data in command.output():
             complaint = (complaint + data)[: tar_command.LONGEST_COMPLAINT]
         feeder.finish()
     _require_success(command, pod, path, complaint)
-
-
-class _Feeder(threading.Thread):
-    """Sends an archive while its unpacking is listened to, which may end before all of it was read."""
-
-    def __init__(self, command: ExecCommand, archive: Iterator[bytes]) -> None:
-        super().__init__(name="archive", daemon=True)
-        self._command = command
-        self._archive = archive
-        self._failed: BaseException | None = None
-
-    def run(self) -> None:
-        try:
-            for data in self._archive:
-                try:
-                    self._command.channels.send(data)
-                except OSError:
-                    return
-            self._command.channels.end()
-        except BaseException as error:
-            self._failed = error
-            self._command.channels.leave()
-
-    def finish(self) -> None:
-        """Raises what the archive raised."""
-        if self._failed is not None:
-            raise self._failed
 
 
 def _place(path: str) -> str:

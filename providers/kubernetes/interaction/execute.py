@@ -14,6 +14,7 @@ import os
 import re
 import sys
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
@@ -27,6 +28,7 @@ from providers.kubernetes.interaction.channels import STDERR, STDOUT, Channels, 
 from providers.kubernetes.interaction.container_state import require_running
 from providers.kubernetes.objects.names import PodRef
 from providers.machines import terminal
+from providers.machines.remote_terminal import RemoteTerminal
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.provider import ProviderError
 
@@ -66,6 +68,26 @@ def execute(
             provider=NAME, why="the interrupt could not be passed on; the command may still run"
         )
     return _exit_code(command.channels, argv[0])
+
+
+def open_terminal(
+    client: ApiClient, pod: PodRef, argv: tuple[str, ...], size: tuple[int, int]
+) -> RemoteTerminal:
+    """Raises as `execute`."""
+    if not argv or any("\0" in word for word in argv):
+        raise ProviderError(provider=NAME, why="there is no command to run, or it holds a NUL byte")
+    with api_errors(pod.name):
+        require_running(client, pod)
+        command = begin_exec(client, pod, argv, typed=True, tty=True)
+    opened = RemoteTerminal(
+        command.channels,
+        (data for _, data in command.output()),
+        exit_code=lambda: parse_outcome(command.channels.status).code,
+        finish=command.hang_up,
+        errors=lambda: api_errors(pod.name),
+    )
+    opened.resize(*size)
+    return opened
 
 
 def _exit_code(channels: Channels, program: str) -> int:
@@ -130,6 +152,18 @@ class ExecCommand:
         self.channels.close()
         if not self._over.is_set() and not self.abandoned:
             self._signal("HUP")
+
+    def hang_up(self) -> None:
+        """For who has left, and sees to it that it ends. Its own end would have been told by a status."""
+        self.channels.close()
+        if self.channels.status or not self._signal("HUP"):
+            return
+        deadline = time.monotonic() + ENDING
+        while time.monotonic() < deadline:
+            if not self._signal("0"):
+                return
+            time.sleep(0.2)
+        self._signal("KILL")
 
     def read_number(self) -> bool:
         """Take the number that the shell says first out of the output; False when it ended instead."""

@@ -6,14 +6,16 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from typing import IO, TYPE_CHECKING
 
 from providers.machines import terminal
+from providers.machines.remote_terminal import RemoteTerminal
 from providers.process.supervision import logfile, observe
 from providers.process.supervision.console import NAME, SIZE, frame
-from schemas.problems.errors.kernel import NotRunning
+from schemas.problems.errors.kernel import NoTerminal, NotRunning
 from schemas.problems.errors.provider import ProviderUnavailable
 
 if TYPE_CHECKING:
@@ -32,7 +34,36 @@ def attach(record: KernelRecord, reread: Callable[[], KernelRecord], stdin: IO[b
         ended = _relay_terminal(record, stdin) if record.spec.tty else _show_output(record)
     except KeyboardInterrupt:
         return 0
-    return _exit_code(reread) if ended else 0
+    return _exit_code(reread) or 0 if ended else 0
+
+
+def open_terminal(
+    record: KernelRecord, reread: Callable[[], KernelRecord], size: tuple[int, int]
+) -> RemoteTerminal:
+    """Raises NotRunning, NoTerminal, ProviderUnavailable."""
+    if not record.alive:
+        raise NotRunning(provider="process", kernel=record.id)
+    if not record.spec.tty:
+        raise NoTerminal(provider="process", kernel=record.id, hint="`tty: true` gives it one")
+    stream = _connect(record)
+    far = _Supervisor(stream)
+    far.redraw(size)
+    return RemoteTerminal(
+        far,
+        _receive_all(stream),
+        exit_code=lambda: _exit_code(reread),
+        finish=stream.close,
+        errors=lambda: _socket_errors(record.id),
+    )
+
+
+@contextlib.contextmanager
+def _socket_errors(kernel: str) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        why = f"the terminal of {kernel} does not answer: {error.strerror}"
+        raise ProviderUnavailable(provider="process", why=why) from error
 
 
 def _show_output(record: KernelRecord) -> bool:
@@ -66,20 +97,21 @@ def _connect(record: KernelRecord) -> socket.socket:
 
 
 class _Supervisor:
-    """`terminal.Far` over the socket."""
+    """`terminal.RemoteEnd` over the socket."""
 
     def __init__(self, stream: socket.socket) -> None:
         self._stream = stream
+        self._whole_frames = threading.Lock()
 
     def send(self, data: bytes) -> None:
         for at in range(0, len(data), _LONGEST):
-            self._stream.sendall(frame(b"i", data[at : at + _LONGEST]))
+            self._send_frame(b"i", data[at : at + _LONGEST])
 
     def end(self) -> None:
         """A terminal stays open when nobody types."""
 
     def resize(self, rows: int, columns: int) -> None:
-        self._stream.sendall(frame(b"w", SIZE.pack(rows, columns)))
+        self._send_frame(b"w", SIZE.pack(rows, columns))
 
     def redraw(self, size: tuple[int, int] | None) -> None:
         """Programs that fill the screen draw it anew when its size changes."""
@@ -90,6 +122,10 @@ class _Supervisor:
     def leave(self) -> None:
         self._stream.shutdown(socket.SHUT_RDWR)
 
+    def _send_frame(self, kind: bytes, text: bytes) -> None:
+        with self._whole_frames:
+            self._stream.sendall(frame(kind, text))
+
 
 def _receive_all(stream: socket.socket) -> Iterator[bytes]:
     with contextlib.suppress(ConnectionError):
@@ -97,8 +133,9 @@ def _receive_all(stream: socket.socket) -> Iterator[bytes]:
             yield data
 
 
-def _exit_code(reread: Callable[[], KernelRecord]) -> int:
+def _exit_code(reread: Callable[[], KernelRecord]) -> int | None:
+    """None where it goes on: then only its terminal has ended."""
     deadline = time.monotonic() + PATIENCE
     while (record := reread()).alive and time.monotonic() < deadline:
         time.sleep(0.02)
-    return observe.observe_record(record).exit_code or 0
+    return None if record.alive else observe.observe_record(record).exit_code

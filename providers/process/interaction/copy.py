@@ -45,9 +45,9 @@ def copy_out(target: ExecTarget, path: str, *, sandboxed: bool) -> Iterator[byte
     Raises CopyRefused, with the first chunk or later.
     """
     record = target.record
-    argv = tar_command.pack_command(_absolute_path(record, path, sandboxed))
+    argv = tar_command.pack_command(absolute_path(record, path, sandboxed))
     process = _begin_tar(target, argv, sandboxed=sandboxed, feed=False)
-    errors = _ErrorReader(process)
+    errors = ErrorReader(process)
     try:
         assert process.stdout is not None
         while data := process.stdout.read1(CHUNK):  # type: ignore[attr-defined]
@@ -55,7 +55,7 @@ def copy_out(target: ExecTarget, path: str, *, sandboxed: bool) -> Iterator[byte
         if process.wait() != 0:
             raise CopyRefused(provider="process", kernel=record.id, path=path, why=errors.first_complaint())
     finally:
-        _end_process(process)
+        end_process(process)
 
 
 def copy_in(target: ExecTarget, path: str, archive: Iterator[bytes], *, sandboxed: bool) -> None:
@@ -64,9 +64,9 @@ def copy_in(target: ExecTarget, path: str, archive: Iterator[bytes], *, sandboxe
     Raises CopyRefused.
     """
     record = target.record
-    argv = tar_command.unpack_command(_absolute_path(record, path, sandboxed))
+    argv = tar_command.unpack_command(absolute_path(record, path, sandboxed))
     process = _begin_tar(target, argv, sandboxed=sandboxed, feed=True)
-    errors = _ErrorReader(process)
+    errors = ErrorReader(process)
     try:
         assert process.stdin is not None
         with contextlib.suppress(BrokenPipeError):
@@ -78,10 +78,10 @@ def copy_in(target: ExecTarget, path: str, archive: Iterator[bytes], *, sandboxe
         if process.wait() != 0:
             raise CopyRefused(provider="process", kernel=record.id, path=path, why=errors.first_complaint())
     finally:
-        _end_process(process)
+        end_process(process)
 
 
-def _absolute_path(record: KernelRecord, path: str, sandboxed: bool) -> str:
+def absolute_path(record: KernelRecord, path: str, sandboxed: bool) -> str:
     """Relative paths begin in the working directory. Raises CopyRefused."""
     if "\0" in path:
         raise CopyRefused(provider="process", kernel=record.id, path=repr(path), why="a NUL byte is no name")
@@ -143,7 +143,7 @@ def _present_mounts(record: KernelRecord) -> tuple[Mount, ...]:
     return tuple(mount for mount in record.spec.mounts if Path(mount.source).is_dir())
 
 
-class _ErrorReader:
+class ErrorReader:
     """Reads what a command complains about, so that it never waits to be heard."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
@@ -164,7 +164,7 @@ class _ErrorReader:
         return tar_command.first_complaint(self._text, self._process.returncode)
 
 
-def _end_process(process: subprocess.Popen[bytes]) -> None:
+def end_process(process: subprocess.Popen[bytes]) -> None:
     """Nothing of it stays: who stops reading early ends it."""
     for stream in (process.stdin, process.stdout):
         if stream is not None:

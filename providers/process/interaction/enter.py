@@ -18,11 +18,12 @@ import sys
 import termios
 import warnings  # noqa: F401  os.execvpe wants it, when Python's own files are out of sight
 
+from providers.machines import folder_view
 from providers.process.linux import cgroup
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import NoReturn, TypedDict
+    from typing import Any, NoReturn, TypedDict
 
     class Who(TypedDict):
         """`identity.Identity`."""
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 
     class Order(TypedDict):
         """What to become. `process`: descriptor of the main process's folder in /proc; `filter`: in hex;
-        `shown`: the program's name for messages."""
+        `shown`: the program's name for messages; `files`: what to do with files in place of a program."""
 
         argv: list[str]
         shown: str
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
         sandboxed: bool
         who: Who
         filter: str
+        files: dict[str, Any] | None
 
 
 FORWARDED = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGHUP)
@@ -96,12 +98,31 @@ def enter_and_exec(descriptor: int) -> NoReturn:
         _give_up(f"{getattr(error, 'filename', None) or program}: {why}", 126)
     try:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, FORWARDED)
+        if order["files"] is not None:
+            _serve_files(order["files"])
         os.execvpe(order["argv"][0], order["argv"], order["env"])
     except FileNotFoundError:
         what = "file, or not what its first line names" if "/" in program else "program in its PATH"
         _give_up(f"{program}: the session has no such {what}", 127)
     except Exception as error:
         _give_up(f"{program}: cannot be executed: {getattr(error, 'strerror', None) or error}", 126)
+
+
+def _serve_files(asked: dict[str, Any]) -> NoReturn:
+    """A folder, listed, or a file in it, from standard input. Links lead where they do for the kernel."""
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)  # A limit is an error, and no half of a file is left.
+    try:
+        folder = os.open(asked["path"], os.O_RDONLY | os.O_DIRECTORY | os.O_NONBLOCK)
+        if asked["do"] == "list":
+            answer = json.dumps(folder_view.list_folder(folder, asked["most"])).encode()
+            while answer:
+                answer = answer[os.write(1, answer) :]
+        else:
+            name = bytes.fromhex(asked["name"])
+            folder_view.receive_file(folder, name, asked["size"], lambda size: os.read(0, size))
+    except OSError as error:
+        _give_up(error.strerror or str(error), 1)
+    os._exit(0)
 
 
 def _give_up(why: str, code: int) -> NoReturn:

@@ -28,6 +28,7 @@ from schemas.problems.errors.provider import ProviderError
 from schemas.problems.text import printable
 
 if TYPE_CHECKING:
+    from providers.machines.remote_terminal import RemoteTerminal
     from providers.process.supervision.records import KernelRecord
 
 _BOOT = (
@@ -57,6 +58,12 @@ def execute(target: ExecTarget, argv: tuple[str, ...], *, stdin: IO[bytes] | Non
         return relay.run_with_pipes(lambda errors: start(stdin=pipe, stdout=pipe, stderr=errors), stdin)
 
 
+def open_terminal(target: ExecTarget, argv: tuple[str, ...], size: tuple[int, int]) -> RemoteTerminal:
+    """Raises as `execute`."""
+    with _prepared_helper(target, argv, tty=True) as start:
+        return terminal.open_on_terminal(lambda end: start(stdin=end, stdout=end, stderr=end), size)
+
+
 def begin_exec(
     target: ExecTarget, argv: tuple[str, ...], env: Mapping[str, str], *, feed: bool = False
 ) -> subprocess.Popen[bytes]:
@@ -68,6 +75,14 @@ def begin_exec(
     pipe = subprocess.PIPE
     with _prepared_helper(target, argv, tty=False, env=env) as start:
         return start(stdin=pipe if feed else subprocess.DEVNULL, stdout=pipe, stderr=pipe)
+
+
+def begin_files(target: ExecTarget, order: Mapping[str, Any]) -> subprocess.Popen[bytes]:
+    """Have the helper itself do something with the kernel's files, which needs no program: what it is given
+    and what it answers go through pipes. Raises as `execute`."""
+    pipe = subprocess.PIPE
+    with _prepared_helper(target, ("files",), tty=False, env={}, files=order) as start:
+        return start(stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 def workdir(record: KernelRecord, *, sandboxed: bool) -> str:
@@ -85,8 +100,9 @@ def below_home(path: str) -> str:
 
 @contextlib.contextmanager
 def _prepared_helper(
-    target: ExecTarget, argv: tuple[str, ...], *, tty: bool, env: Mapping[str, str] | None = None
-) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    target: ExecTarget, argv: tuple[str, ...], *, tty: bool, env: Mapping[str, str] | None = None,
+    files: Mapping[str, Any] | None = None,
+) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:  # fmt: skip
     """A function that starts the helper with the streams it is given."""
     if not argv or any("\0" in word for word in argv):
         raise ProviderError(provider="process", why="there is no command to run, or it holds a NUL byte")
@@ -106,6 +122,7 @@ def _prepared_helper(
             "sandboxed": main.sandboxed,
             "who": asdict(main.identity),
             "filter": main.filter.hex(),
+            "files": files,
         }
         yield functools.partial(_start_helper, order, main.handle)
 

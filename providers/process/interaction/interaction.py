@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime
 from typing import IO, TYPE_CHECKING
 
 from providers.abilities import LogStream
 from providers.process import gpu_usage, usage
 from providers.process.events import watch_events
-from providers.process.interaction import copy
+from providers.process.interaction import copy, files
+from providers.process.os_errors import translate_errors
 from providers.process.supervision import logfile
 from schemas.problems.errors.kernel import KernelRefused, NotRunning, PortRefused
 
 if TYPE_CHECKING:
-    from providers.abilities import KernelEvent, Usage
+    from providers.abilities import KernelEvent, TerminalStream, Usage
     from providers.base import Observation
     from providers.machines.base import Stream
+    from providers.machines.folder_listing import FolderListing
     from providers.process.host_capabilities import HostCapabilities
     from providers.process.interaction.execute import ExecTarget
     from providers.process.supervision.records import KernelRecord, KernelRoot
@@ -55,6 +57,18 @@ class Interaction:
 
         return attach(self._read_record(kernel_id), lambda: self._read_record(kernel_id), stdin)
 
+    @translate_errors
+    def open_terminal(self, kernel_id: str, argv: Sequence[str], size: tuple[int, int]) -> TerminalStream:
+        from providers.process.interaction.execute import open_terminal
+
+        return open_terminal(self._exec_target(kernel_id), tuple(argv), size)
+
+    @translate_errors
+    def attach_terminal(self, kernel_id: str, size: tuple[int, int]) -> TerminalStream:
+        from providers.process.interaction.attach import open_terminal
+
+        return open_terminal(self._read_record(kernel_id), lambda: self._read_record(kernel_id), size)
+
     def logs_since(self, kernel_id: str, since: datetime, *, follow: bool = False) -> Iterator[bytes]:
         record = self._read_record(kernel_id)
         folder, began = str(record.folder / "logs"), since.timestamp()
@@ -65,6 +79,12 @@ class Interaction:
 
     def copy_in(self, kernel_id: str, path: str, archive: Iterator[bytes]) -> None:
         copy.copy_in(self._exec_target(kernel_id), path, archive, sandboxed=self.host.sandbox)
+
+    def list_files(self, kernel_id: str, path: str, most: int) -> FolderListing:
+        return files.list_files(self._exec_target(kernel_id), path, most, sandboxed=self.host.sandbox)
+
+    def write_file(self, kernel_id: str, path: str, size: int, data: Iterator[bytes]) -> None:
+        files.write_file(self._exec_target(kernel_id), path, size, data, sandboxed=self.host.sandbox)
 
     def dial(self, kernel_id: str, port: int) -> Stream:
         """The machine's own ports are the kernel's: it shares the network."""

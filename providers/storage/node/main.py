@@ -36,7 +36,7 @@ def _run_verb(verb: Callable[[dict[str, Any]], dict[str, Any]], folder: dict[str
 
 
 @contextlib.contextmanager
-def _opened_root(folder: dict[str, Any]) -> Iterator[tuple[int, MountEntry]]:
+def opened_root(folder: dict[str, Any]) -> Iterator[tuple[int, MountEntry]]:
     with open_root(folder["root"]) as root:
         if not folder.get("anywhere"):
             allowed.check_root(root, folder["root"])
@@ -45,7 +45,7 @@ def _opened_root(folder: dict[str, Any]) -> Iterator[tuple[int, MountEntry]]:
 
 def look(folder: dict[str, Any]) -> dict[str, Any]:
     """What is there: owner, mode, quota; with `usage`, how much it holds."""
-    with _opened_root(folder) as (root, on):
+    with opened_root(folder) as (root, on):
         could = quota.means_of(on)
         parts = parts_of(folder["path"])
         ownership.check_owner(root, parts, folder)
@@ -75,7 +75,7 @@ def _measure(here: int, has: quota.QuotaLimit) -> tuple[int, bool]:
 
 def make(folder: dict[str, Any]) -> dict[str, Any]:
     """Bring a folder to what it must be: there, with this owner, mode and quota. What is in it stays."""
-    with _opened_root(folder) as (root, on):
+    with opened_root(folder) as (root, on):
         parts = parts_of(folder["path"])
         ownership.check_owner(root, parts, folder)
         mode = folder.get("mode")
@@ -110,7 +110,7 @@ def check(folder: dict[str, Any]) -> dict[str, Any]:
 
     With `make`, missing ones are made, and belong to `newOwner`, or to whom the folder above belongs.
     """
-    with _opened_root(folder) as (root, _):
+    with opened_root(folder) as (root, _):
         make = NEW if folder.get("make") else None
         owner = folder.get("newOwner")
         with open_below(root, parts_of(folder["path"]), make, owner, owner):
@@ -119,26 +119,26 @@ def check(folder: dict[str, Any]) -> dict[str, Any]:
 
 def move(folder: dict[str, Any]) -> dict[str, Any]:
     """Into the trash."""
-    with _opened_root(folder) as (root, on):
+    with opened_root(folder) as (root, on):
         entry = trash.move(root, on, folder["root"], folder["path"], folder["entry"], folder["record"])
         return {"entry": entry}
 
 
 def trashed(folder: dict[str, Any]) -> dict[str, Any]:
     """What is in a root's trash."""
-    with _opened_root(folder) as (root, _):
+    with opened_root(folder) as (root, _):
         return {"entries": trash.entries(root)}
 
 
 def restore(folder: dict[str, Any]) -> dict[str, Any]:
     """Out of the trash."""
-    with _opened_root(folder) as (root, _):
+    with opened_root(folder) as (root, _):
         return {"path": trash.restore(root, folder["entry"])}
 
 
 def purge(folder: dict[str, Any]) -> dict[str, Any]:
     """Out of the trash, for good."""
-    with _opened_root(folder) as (root, on):
+    with opened_root(folder) as (root, on):
         trash.purge(root, on, folder["root"], folder["entry"])
         return {}
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from planner.model.types import Placement, Running, Snapshot
+from planner.model.types import NodeInfo, Placement, Running, Snapshot
 from reconciler.plan.context import PlanContext
 from reconciler.plan.place.held_placements import held_now
 from reconciler.plan.place.placement_result import PlacementResult
 from reconciler.plan.place.snapshot import make_snapshot
-from reconciler.values.state import Existing
+from reconciler.values.state import Actual, Desired, Existing
 
 
 def snapshot_before(context: PlanContext) -> Snapshot:
@@ -35,6 +35,18 @@ def snapshot_after(context: PlanContext, result: PlacementResult) -> Snapshot:
     waiting = tuple(one for one in asked.pending if one.id not in started)
     waiting += tuple(one.request for one in asked.running if one.request.id in evicted)
     return replace(asked, running=(*stay, *placed), pending=waiting)
+
+
+def snapshot_now(desired: Desired, actual: Actual, nodes: Mapping[str, NodeInfo], now: float) -> Snapshot:
+    """The cluster as it is, where nobody has planned; nobody waits in it. Sessions may be pushed out but for
+    those that are protected."""
+    wanted = desired.sessions()
+    movable = {
+        name
+        for name, item in actual.existing.items()
+        if not item.protected and not (name in wanted and wanted[name].protected)
+    }
+    return make_snapshot(desired, actual, nodes, held_now(actual), (), now, movable)
 
 
 def _snapshot(context: PlanContext, running: Iterable[tuple[Existing, Placement]]) -> Snapshot:

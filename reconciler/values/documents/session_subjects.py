@@ -13,8 +13,13 @@ if TYPE_CHECKING:
 
 
 def session_domain(session: Session, repository: Repository) -> str:
-    """Of its project; the only one that there is where the project names none."""
-    project = repository.resources.get(identity_of("Project", session.metadata.project))
+    """Of its project."""
+    return project_domain(session.metadata.project, repository)
+
+
+def project_domain(name: str, repository: Repository) -> str:
+    """The only one that there is where the project names none; empty where there are more."""
+    project = repository.resources.get(identity_of("Project", name))
     if isinstance(project, Project) and project.spec.domain:
         return project.spec.domain
     domains = [domain.name for domain in repository.of(Domain)]

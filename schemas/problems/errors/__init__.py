@@ -28,6 +28,8 @@ later; `hint` says what to do.
     │   ├── NotRunning        E0321                it does not run
     │   ├── CopyRefused       E0322                a file is not copied in or out
     │   ├── PortRefused       E0323                (retryable) a port of it cannot be reached
+    │   ├── NoTerminal        E0324                a terminal of it cannot be had
+    │   ├── FilesRefused      E0325                a folder of it is not shown, a file not written
     │   ├── ProvisioningImpossible E0350 provisioning  Ansible, or the roles, cannot be used where bai runs
     │   └── ProvisioningFailed E0352               a role failed on the node
     ├── RegistryError         E0330  registry      a registry of images failed
@@ -43,7 +45,8 @@ later; `hint` says what to do.
     │   ├── RemoteUnreachable E0371                (retryable) it cannot be fetched
     │   ├── NoSuchRevision    E0372                (retryable) it has no such branch, tag or commit
     │   ├── HistoryRewritten  E0373                its branch does not rest on what is carried out
-    │   └── NotPushed         E0374                a document was not committed, or not taken
+    │   ├── NotPushed         E0374                a document was not committed, or not taken
+    │   └── StaleProposal     E0376                a file has changed since a change of it was begun
     ├── NotTrusted            E0375                a commit is not signed, or changes what is somebody else's
     ├── NotifyError           E0380  notification  a notification was not sent
     │   ├── NotSent           E0381                and will not be, as it is

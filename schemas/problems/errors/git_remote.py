@@ -41,3 +41,12 @@ class NotTrusted(BaiError):
     """Commit {revision} is not followed: {why}"""
 
     code = "BAI-E0375"
+
+
+class StaleProposal(RemoteError):
+    """{path} has changed since this change was begun"""
+
+    code = "BAI-E0376"
+
+    def __init__(self, *, path: str) -> None:
+        super().__init__(path=path, hint="look at what is there now, and make the change again")

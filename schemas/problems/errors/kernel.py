@@ -23,6 +23,12 @@ class NotRunning(ProviderError):
     code = "BAI-E0321"
 
 
+class NoTerminal(ProviderError):
+    """Kernel {kernel} has no terminal"""
+
+    code = "BAI-E0324"
+
+
 class CopyRefused(ProviderError):
     """Cannot copy {path} of kernel {kernel}: {why}"""
 
@@ -34,3 +40,9 @@ class PortRefused(ProviderError):
 
     code = "BAI-E0323"
     retryable = True
+
+
+class FilesRefused(ProviderError):
+    """Cannot look at {path} of kernel {kernel}: {why}"""
+
+    code = "BAI-E0325"

@@ -143,7 +143,9 @@ async def _short_sleep(seconds: float) -> None:
 
 
 @contextlib.contextmanager
-def serving(app: Any, listening: socket.socket | None = None) -> Iterator[str]:
+def serving(
+    app: Any, listening: socket.socket | None = None, limits: ConnectionLimits | None = None
+) -> Iterator[str]:
     """A real server on a port of its own; gives its address."""
     with (
         pytest.MonkeyPatch.context() as patch,
@@ -152,7 +154,7 @@ def serving(app: Any, listening: socket.socket | None = None) -> Iterator[str]:
         # uvicorn looks ten times a second whether it is to end, and whether its connections have.
         patch.setattr("uvicorn.server.asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": _short_sleep}))
         server = uvicorn.Server(
-            ServerConfig(app, ConnectionLimits(), lifespan="off", timeout_graceful_shutdown=1)
+            ServerConfig(app, limits or ConnectionLimits(), lifespan="off", timeout_graceful_shutdown=1)
         )
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()

@@ -230,7 +230,7 @@ def test_what_was_checked_is_known_for_a_moment(private: rsa.RSAPrivateKey) -> N
     headers = signed(private)
     now[0] = float(issued)
     assert asks([door], headers).name == "ada"
-    door._keys = StillKeys([])  # Nothing that is checked from now on is good.
+    door.keys = StillKeys([])  # Nothing that is checked from now on is good.
     now[0] += CACHE_LIFETIME - 1
     assert asks([door], headers).name == "ada"
     header, claims, _ = headers["Authorization"].split(".")

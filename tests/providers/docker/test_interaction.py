@@ -19,12 +19,13 @@ import pexpect
 import pytest
 
 from providers.base import Network
+from providers.docker.interaction import root_folder
 from providers.docker.interaction.relay import RelayStream
 from providers.docker.options import open_docker
 from providers.docker.provider import DockerProvider
 from providers.machines.base import Endpoint, Stream
 from schemas.kinds.cluster import Ssh
-from schemas.problems.errors.kernel import CopyRefused, KernelNotFound, PortRefused
+from schemas.problems.errors.kernel import CopyRefused, FilesRefused, KernelNotFound, PortRefused
 from tests.lab.docker import Engines
 from tests.lab.docker_lab import DockerLab, lent_docker_lab
 from tests.providers.archives import packed, unpacked
@@ -284,6 +285,37 @@ def test_what_cannot_be_copied_is_refused(provider: DockerProvider) -> None:
             provider.copy_in(NAME, path, packed({"a": b""}))
     with pytest.raises(KernelNotFound):
         list(provider.copy_out("nobody-main1-0-g1", "/"))
+
+
+LEADING_OUT = """
+cd /tmp && mkdir -p d && ln -s /../../../../../../.. d/up && ln -s "{}" d/host && ln -s /proc/1/root d/magic
+ln -s /proc/self/cwd d/own && touch here; sleep 1000
+"""
+
+
+def test_no_link_leads_from_a_container_to_its_node(provider: DockerProvider, tmp_path: Path) -> None:
+    (tmp_path / "canary").touch()
+    provider.create(script(LEADING_OUT.format(tmp_path)))
+    until(lambda: "here" in listed(provider, "/tmp"), "it has made its links")
+    assert listed(provider, "/tmp/d/up") == listed(provider, "/") == listed(provider, "/../../..")
+    assert "canary" not in listed(provider, "/tmp/d/up/tmp")
+    for path in ("/tmp/d/host", "/tmp/d/magic", "/tmp/d/own", str(tmp_path), f"/tmp/d/up{tmp_path}"):
+        with pytest.raises(FilesRefused):
+            provider.list_files(NAME, path, 100)
+        with pytest.raises(FilesRefused):
+            provider.write_file(NAME, f"{path}/canary", 1, iter([b"x"]))
+    assert (tmp_path / "canary").read_bytes() == b""
+
+
+def listed(provider: DockerProvider, path: str) -> list[str]:
+    return [each.name for each in provider.list_files(NAME, path, 1000).entries]
+
+
+def test_a_number_that_is_another_process_by_now_opens_nothing() -> None:
+    order = {"path": b"/".hex(), "do": "list", "most": 10}
+    answer = root_folder.serve({"pid": os.getpid(), "container": "0" * 64, **order})
+    assert answer == {"refused": "its process is in no control group of its container"}
+    assert "refused" in root_folder.serve({"pid": os.getpid(), "container": "", **order})
 
 
 # ports

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -46,6 +47,32 @@ def test_a_volumes_whole_life(sshd_nodes: SshdNodes, tmp_path: Path) -> None:
     assert (root / "a" / "file").exists()
     with pytest.raises(VolumeRefused, match="not mounted"):
         storage.make(replace(second, file_systems=("lustre",)))
+    machines.close()
+
+
+def test_files_of_a_volume_go_in_and_out(sshd_nodes: SshdNodes, tmp_path: Path) -> None:
+    (one,) = sshd_nodes(1)
+    machines = ClusterMachines([one.endpoint()])
+    storage, inside = NodeStorage(machines.get), tmp_path / "root" / "a"
+    inside.mkdir(parents=True)
+    folder = VolumeFolder("Volume/a", one.endpoint().name, str(tmp_path / "root"), "a", host="disk")
+
+    def broken() -> Iterator[bytes]:
+        yield b"x" * 300_000
+        raise InterruptedError
+
+    with pytest.raises(InterruptedError):
+        storage.write_file(folder, "new", 1_000_000, broken())
+    assert list(inside.iterdir()) == []
+    storage.write_file(folder, "raw\udcff", 2_000_000, iter([b"ab" * 500_000] * 2))
+    assert [each.name for each in storage.list_files(folder, "", 10).entries] == ["raw\udcff"]
+    found = storage.read_file(folder, "raw\udcff")
+    assert (found.size, b"".join(found.pieces)) == (2_000_000, b"ab" * 1_000_000)
+    assert len(b"".join(storage.read_folder(folder, ""))) > 2_000_000
+    with pytest.raises(VolumeRefused, match="room for"):
+        storage.write_file(replace(folder, quota=2_100_000), "more", 200_000, iter([b"x" * 200_000]))
+    with pytest.raises(VolumeRefused):
+        storage.read_file(folder, "../a")
     machines.close()
 
 

@@ -9,6 +9,7 @@ from typing import Annotated
 from urllib.parse import parse_qsl
 
 from fastapi import Depends, HTTPException, Request
+from fastapi.requests import HTTPConnection
 
 from bai.web.panel.access.cookies import CookieSealer, read_cookie
 from bai.web.panel.access.same_origin import require_same_origin
@@ -33,7 +34,7 @@ async def read_form(request: Request) -> dict[str, str]:
         raise HTTPException(400, "this is no form") from None
 
 
-def require_form_token(request: Request, token: str) -> None:
+def require_form_token(request: HTTPConnection, token: str) -> None:
     """Answers 403 to what a page has sent that was made for another login."""
     sealer: CookieSealer = request.app.state.panel.sealer
     if not sealer.is_form_token(token, read_cookie(request)):

@@ -7,6 +7,7 @@ from __future__ import annotations
 from urllib.parse import urlsplit
 
 from fastapi import HTTPException, Request
+from fastapi.requests import HTTPConnection
 
 
 def require_same_origin(request: Request) -> None:
@@ -15,6 +16,13 @@ def require_same_origin(request: Request) -> None:
     origin = urlsplit(request.headers.get("origin", ""))
     ours = site == "same-origin" if site is not None else origin.netloc == request.headers.get("host")
     if not ours or not (site or origin.netloc):
+        raise HTTPException(403, "this was not sent by a page of this server")
+
+
+def require_own_origin(connection: HTTPConnection) -> None:
+    """For what every browser says the origin of, as of WebSockets. Answers 403 to all others."""
+    origin = urlsplit(connection.headers.get("origin", ""))
+    if not origin.netloc or origin.netloc != connection.headers.get("host"):
         raise HTTPException(403, "this was not sent by a page of this server")
 
 

@@ -7,14 +7,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated
 
-from fastapi import Depends, HTTPException, Request
+from fastapi import Depends, HTTPException
+from fastapi.requests import HTTPConnection
 from starlette.concurrency import run_in_threadpool
 
 from bai.web.auth.bearer import is_signed
-from bai.web.auth.roles import Access, Principal, Role, authenticate
+from bai.web.auth.roles import ANONYMOUS, Access, Principal, Role, authenticate
 from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import served_cluster
 from bai.web.panel.access.cookies import CookieSealer, read_cookie
+from bai.web.panel.access.kept_identity import kept_identity, principal_of
 
 
 class LoginNeeded(Exception):
@@ -33,6 +35,11 @@ class Visitor:
     sealed: str = ""
 
     @property
+    def guest(self) -> bool:
+        """Whether they are one of everybody (`anonymous`)."""
+        return not self.sealed and self.principal.name == ANONYMOUS
+
+    @property
     def role(self) -> str:
         """The greatest, and for which projects."""
         everywhere = [each.role for each in self.principal.bindings if each.projects is None]
@@ -43,7 +50,7 @@ class Visitor:
         return f"{greatest.name} of {', '.join(sorted(projects)) or 'no project'}"
 
 
-async def find_principal(access: Access, request: Request, token: str) -> Principal:
+async def find_principal(access: Access, request: HTTPConnection, token: str) -> Principal:
     """Whose token it is; without one, whom the connection or a proxy says. Raises PermissionError."""
     peer = request.client.host if request.client else ""
     headers = {name.lower(): value for name, value in request.headers.items()}
@@ -55,20 +62,26 @@ async def find_principal(access: Access, request: Request, token: str) -> Princi
     return authenticate(access, headers, peer)
 
 
-async def current_visitor(request: Request) -> Visitor:
+async def current_visitor(request: HTTPConnection) -> Visitor:
     """Raises LoginNeeded; answers 403 to those who may nothing."""
-    sealer: CookieSealer = request.app.state.panel.sealer
     sealed = read_cookie(request)
-    token = sealer.open(sealed) if sealed else ""
-    if sealed and not token:
-        raise LoginNeeded(stale=True)
     try:
-        principal = await find_principal(request.app.state.access, request, token)
+        principal = await _principal_of_cookie(request, sealed)
     except PermissionError:
         raise LoginNeeded(stale=bool(sealed)) from None
     if not principal.bindings:
         raise HTTPException(403, f"{principal.name} has no role here")
     return Visitor(principal, sealed)
+
+
+async def _principal_of_cookie(request: HTTPConnection, sealed: str) -> Principal:
+    """Raises PermissionError."""
+    access: Access = request.app.state.access
+    sealer: CookieSealer = request.app.state.panel.sealer
+    token = sealer.open(sealed) if sealed else ""
+    if sealed and not token:
+        return principal_of(access, kept_identity(sealer, sealed))
+    return await find_principal(access, request, token)
 
 
 def require_role(visitor: Visitor, role: Role, project: str = "") -> None:

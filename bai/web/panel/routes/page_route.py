@@ -22,11 +22,12 @@ from bai.web.panel.access.visitor import LoginNeeded, Visitor, current_visitor
 from bai.web.panel.blocks import redacted
 from bai.web.panel.links import path
 from bai.web.panel.navigation import nav_groups
-from bai.web.panel.pages import POLICY, Frame, Panel
+from bai.web.panel.pages import POLICY, Frame, Panel, SimulatedTime
 from bai.web.pass_view import PassView
 from reconciler.controller.cycle import ReconcileCycle
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.command import CommandError
+from schemas.problems.errors.git_remote import NoSuchRevision
 from schemas.problems.errors.plan import PlanError
 from schemas.problems.errors.repository import CannotRead, InvalidRepository
 
@@ -34,6 +35,7 @@ _TITLES = {
     400: "This cannot be read",
     403: "This is not for you",
     404: "There is no such page",
+    409: "This is not as it was",
     422: "This cannot be read",
     503: "Not yet",
 }
@@ -58,7 +60,7 @@ class PageRoute(APIRoute):
                 return error_page(request, error.status_code, str(error.detail))
             except RequestValidationError as error:
                 return error_page(request, 422, "; ".join(str(each["msg"]) for each in error.errors()))
-            except (CommandError, CannotRead, InvalidRepository, PlanError) as error:
+            except (CommandError, CannotRead, InvalidRepository, NoSuchRevision, PlanError) as error:
                 return error_page(request, 404, error_words(error))
             except BaiError as error:
                 return error_page(request, 503, error_words(error))
@@ -125,13 +127,21 @@ def cluster_frame(request: Request, cluster: ServedCluster, visitor: Visitor) ->
         clusters=tuple(loops.clusters),
         user=visitor.principal.name,
         role=visitor.role,
+        guest=visitor.guest,
         nav=nav,
         live=path("clusters", name, "live", known=panel.news[name].count),
+        simulation=_simulated_time(cluster),
         form_token=panel.sealer.form_token(visitor.sealed),
         notes=tuple(notes),
         commit=cluster.loop.workspace.commit,
         last_pass=iso_time(latest.ended) if latest is not None else "",
     )
+
+
+def _simulated_time(cluster: ServedCluster) -> SimulatedTime | None:
+    if cluster.simulation is None:
+        return None
+    return SimulatedTime(int(1000 * cluster.loop.workspace.clock.now()), cluster.simulation.pace)
 
 
 def _notes(done: ReconcileCycle) -> tuple[str, ...]:

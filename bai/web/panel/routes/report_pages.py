@@ -7,10 +7,13 @@ from typing import Annotated, Literal
 from fastapi import Query, Request, Response
 
 from bai.queries import models
-from bai.web.panel.access.visitor import PageOverseer, PageViewer, VisitedCluster, Visitor
+from bai.web.auth.roles import Role
+from bai.web.panel.access.visitor import PageViewer, VisitedCluster, Visitor
+from bai.web.panel.links import path
 from bai.web.panel.routes.page_route import Text, Values, asked, cluster_page, page_router
 from bai.web.panel.views.resource_kinds import resource_kinds
 from bai.web.pass_view import PassView
+from schemas.values.resource_ref import ref_of
 
 router = page_router()
 Count = Annotated[int, Query(ge=1, le=1000)]
@@ -29,12 +32,8 @@ def _report(
     def make(view: PassView) -> Values:
         return {"title": title, "asked": more, "command": query.command, "found": asked(view, query)}
 
-    return cluster_page(request, cluster, visitor, "report.html", make, key=(title, query))
-
-
-@router.get("/clusters/{cluster}/nodes")
-def nodes(request: Request, cluster: VisitedCluster, visitor: PageViewer) -> Response:
-    return _report(request, cluster, visitor, models.NodesQuery(form="wide"), "Nodes")
+    key = title, query, *more.items()
+    return cluster_page(request, cluster, visitor, "report.html", make, key=key)
 
 
 @router.get("/clusters/{cluster}/resources")
@@ -49,21 +48,11 @@ def resources(request: Request, cluster: VisitedCluster, visitor: PageViewer, ki
 
 @router.get("/clusters/{cluster}/resources/{identity:path}")
 def resource(request: Request, cluster: VisitedCluster, visitor: PageViewer, identity: str) -> Response:
-    return _report(request, cluster, visitor, models.DescribeQuery.of(resource=identity), identity)
-
-
-@router.get("/clusters/{cluster}/history")
-def history(request: Request, cluster: VisitedCluster, visitor: PageOverseer, tail: Count = 30) -> Response:
-    return _report(request, cluster, visitor, models.HistoryQuery(tail=tail), "History")
-
-
-@router.get("/clusters/{cluster}/audit")
-def audit(
-    request: Request, cluster: VisitedCluster, visitor: PageViewer, resource: Text = "", actor: Text = "",
-    tail: Count = 100,
-) -> Response:  # fmt: skip
-    query = models.AuditQuery.of(resource=resource, actor=actor, tail=tail, changes=True)
-    return _report(request, cluster, visitor, query, "Audit", resource=resource, actor=actor)
+    query, ref = models.DescribeQuery.of(resource=identity), ref_of(identity)
+    files = ""
+    if ref.kind == "Volume" and visitor.principal.may(Role.operator, ref.project):
+        files = path("clusters", cluster.name, "volumes", *filter(None, (ref.project, ref.name)), "files")
+    return _report(request, cluster, visitor, query, identity, files=files)
 
 
 @router.get("/clusters/{cluster}/events")

@@ -6,6 +6,7 @@ from typing import Annotated
 
 from fastapi import Query, Request, Response
 
+from bai.web.auth.roles import Role
 from bai.web.panel.access.visitor import PageViewer, VisitedCluster
 from bai.web.panel.routes.page_route import Text, Values, cluster_page, page_router
 from bai.web.panel.views.logs_page import logs_page
@@ -41,14 +42,17 @@ def session(
     explain: bool = False,
 ) -> Response:
     """`explain`: also how close each node comes."""
+    operates = visitor.principal.may(Role.operator, project)
 
     def make(view: PassView) -> Values:
-        return {"page": session_page(view, project, name, explain=explain)}
+        return {"page": session_page(view, project, name, explain=explain), "operates": operates}
 
     if explain:
         # Made before the page is, for which everybody else waits.
         _ = PassView(cluster, visitor.principal).study
-    return cluster_page(request, cluster, visitor, "session.html", make, key=(project, name, explain))
+    return cluster_page(
+        request, cluster, visitor, "session.html", make, key=(project, name, explain, operates)
+    )
 
 
 @router.get(f"{_SESSION}/logs")

@@ -70,11 +70,16 @@
     return seconds > 0 ? `${words} ago` : `in ${words}`;
   }
 
+  // The clock of a simulation goes on at its own pace from what it was when the page came.
+  const came = Date.now();
+  const { now: simulated, pace } = document.body.dataset;
+  const now = () => (simulated === undefined ? Date.now() : Number(simulated) + (Date.now() - came) * Number(pace));
+
   function showTimes() {
     for (const each of /** @type {HTMLTimeElement[]} */ (all("time[datetime]"))) {
       const at = Date.parse(each.dateTime);
       if (Number.isNaN(at)) continue;
-      const words = relative((Date.now() - at) / 1000);
+      const words = relative((now() - at) / 1000);
       if (each.textContent !== words) each.textContent = words;
       if (!each.title) each.title = `${new Date(at).toLocaleString()} (${each.dateTime})`;
     }

@@ -150,7 +150,7 @@ def cluster_map(view: PassView) -> ClusterMap:
         info = infos.get(node.name)
         cell = _known_cell(info, loads[node.name]) if info else _unknown_cell(node, view)
         group = info.group if info else view.repository.group_of_node(node) or ""
-        placed[group, _rack(node, view)].append(cell)
+        placed[group, rack_of(node, view)].append(cell)
     groups = tuple(_groups(placed))
     cells = [cell for group in groups for rack in group.racks for cell in rack.cells]
     return ClusterMap(
@@ -215,8 +215,8 @@ def _unknown_cell(node: Node, view: PassView) -> NodeCell:
     return NodeCell(node.name, state, title=f"{clean(node.name)}: {why}, nothing is placed there")
 
 
-def _rack(node: Node, view: PassView) -> str:
-    """What a document says is for those who see documents."""
+def rack_of(node: Node, view: PassView) -> str:
+    """Where it stands; empty where that is not known. What a document says is for those who see documents."""
     if not view.sees(identity_of("Node", node.name)):
         return ""
     labels = {**node.metadata.labels, **node.spec.labels}

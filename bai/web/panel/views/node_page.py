@@ -46,12 +46,14 @@ class HeldRow:
 
 @dataclass(frozen=True, slots=True)
 class NodePage:
-    """`row`: as lists of nodes have it. `note`: why it is in its state. `picture` is None and `hardware`
-    empty where its hardware is not known. `profile`: how it stands against its profile in a word, empty for
-    a node without one; `profile_lines` the same in full; `health`: in a word, empty where nobody asked.
-    Documents' `labels` and `events` are there for those who see the node's document."""
+    """`row`: as lists of nodes have it; `declared`: the state that its document says, for those who see it.
+    `note`: why it is in its state. `picture` is None and `hardware` empty where its hardware is not known.
+    `profile`: how it stands against its profile in a word, empty for a node without one; `profile_lines` the
+    same in full; `health`: in a word, empty where nobody asked. Documents' `labels` and `events` are there
+    for those who see the node's document."""
 
     row: NodeRow
+    declared: str
     note: str
     picture: DrawnNode | None
     held: tuple[HeldRow, ...]
@@ -83,6 +85,7 @@ def node_page(view: PassView, name: str) -> NodePage:
     row = _row(view, node, info, here)
     return NodePage(
         row=row,
+        declared=node.spec.state if view.sees(identity) and identity in view.desired.digests else "",
         note=view.redact(_note(view, info, name)),
         picture=draw_node(view.cluster, info, here, view.sees) if info else None,
         held=tuple(_held_rows(view, name, here, info)),

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 from pydantic import BaseModel, Field
 
 from bai.queries.models import SortOrder
-from bai.queries.resources import session_document
+from bai.queries.resources import owner_names, session_document
 from bai.render.humanize import clean, format_milli, iso_time, size
 from bai.render.resources.session_filter import (
     PHASES,
@@ -34,10 +34,11 @@ Text = Annotated[str, Field(max_length=300)]
 
 class SessionListQuery(BaseModel, frozen=True):
     """What is asked for, as the address says it; empty asks nothing. `phase` and `selector` as `bai get` has
-    them; `q`: what stands in `project/name`, in any case."""
+    them; `owner`: a user by name or address; `q`: what stands in `project/name`, in any case."""
 
     phase: Text = ""
     project: Text = ""
+    owner: Text = ""
     selector: Text = ""
     q: Text = ""
     sort: SortOrder = ""
@@ -107,7 +108,8 @@ def session_list(view: PassView, asked: SessionListQuery) -> SessionList:
     def document_of(identity: str) -> Mapping[str, object]:
         return session_document(view.desired, view.actual, identity)
 
-    found = choose_rows(found, SessionFilter(terms=terms), document_of)
+    owners = owner_names({asked.owner}, view.repository) if asked.owner else None
+    found = choose_rows(found, SessionFilter(terms=terms, owners=owners), document_of)
     chosen = [each for each in found if not phases or each.phase in phases]
     paging = Paging.of(len(chosen), asked.page)
     page = sort_rows(chosen, asked.sort)[paging.first : paging.last]

@@ -21,6 +21,7 @@ from bai.web.panel.blocks import block_kinds, redacted
 from bai.web.panel.views.event_rows import EventRow, event_rows
 from bai.web.panel.views.node_drawing import DrawnNode, draw_node
 from bai.web.panel.views.node_page import holdings_on
+from bai.web.panel.views.phase_line import PhaseLine, phase_line
 from bai.web.panel.views.queue_page import WaitRow, asked_amounts, wait_row
 from reconciler.values.session_phase import ENDED
 from schemas.problems.errors.command import CommandError, NoSuchResource
@@ -62,7 +63,7 @@ class SessionPage:
     written no more; `is_changed`: the document is another one than was applied. `choice`: why it is where it
     is, in sentences; `wait`: why it waits. `explanation`: how close each node comes, where that was asked
     for. `efficiency`: what it used of what it was given, where that was measured. `node_count`: its nodes, of
-    which `pictures` are the first."""
+    which `pictures` are the first. `phases`: the time of events, drawn."""
 
     project: str
     name: str
@@ -91,6 +92,7 @@ class SessionPage:
     efficiency: tuple[str, ...]
     document: tuple[str, ...]
     events: tuple[EventRow, ...]
+    phases: PhaseLine
 
 
 def session_page(view: PassView, project: str, name: str, *, explain: bool = False) -> SessionPage:
@@ -105,6 +107,7 @@ def session_page(view: PassView, project: str, name: str, *, explain: bool = Fal
     is_over = item is not None and item.phase in ENDED
     session = view.desired.sessions().get(identity)
     spec, commit = _spec(found), record.commit if record else ""
+    events = event_rows(view, identity)
     return SessionPage(
         project=project,
         name=name,
@@ -132,7 +135,8 @@ def session_page(view: PassView, project: str, name: str, *, explain: bool = Fal
         explanation=_explanation(view, identity) if explain else (),
         efficiency=_efficiency(view, identity),
         document=tuple(document_lines(found.document)),
-        events=event_rows(view, identity),
+        events=events,
+        phases=phase_line(events, view.now),
     )
 
 

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -22,6 +23,14 @@ def _served(folder: Path, chromium: Chromium) -> Iterator[Site]:
         yield Site(lab, address, logs, chromium)
         logs.end()
     lab.close()
+
+
+@pytest.fixture
+def shots(tmp_path: Path) -> Path:
+    """Where pictures of pages are kept."""
+    folder = Path(os.environ.get("BAI_SHOTS") or tmp_path)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
 
 
 @pytest.fixture(scope="module")

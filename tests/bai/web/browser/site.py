@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any
 
 from playwright.sync_api import ConsoleMessage, Page, Request, Response, StorageState
@@ -114,13 +113,15 @@ class Site:
     logs: SpokenLogs
     chromium: Chromium
 
-    @cached_property
-    def logged_in(self) -> StorageState:
+    kept: dict[str, StorageState] = field(default_factory=dict)
+
+    def logged_in(self, who: str = "viewer") -> StorageState:
         """What a browser keeps of who sees everything."""
-        visit = self.visit("viewer")
-        kept = visit.page.context.storage_state()
-        visit.page.context.close()
-        return kept
+        if who not in self.kept:
+            visit = self.visit(who)
+            self.kept[who] = visit.page.context.storage_state()
+            visit.page.context.close()
+        return self.kept[who]
 
     def visit(self, token: str = "", **options: Any) -> Visit:
         """`options` of the browser's context; with a token, logged in."""

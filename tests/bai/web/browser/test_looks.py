@@ -5,7 +5,6 @@ BAI_SHOTS names the folder that the pictures go to; otherwise they stay with the
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,8 +25,10 @@ PAGES = (
         for each in (
             "nodes", "nodes/n1", "queue", "sessions", "sessions?q=none", "sessions/p/own",
             "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "history", "events",
-            "audit", "usage", "capacity", "numbers?range=6h", "numbers/showback", "resources",
-            "resources/Session/p/own", "nodes/none",
+            "audit", "usage", "capacity", "resources", "resources/Session/p/own", "nodes/none",
+            "new?copy=Session/p/own", "change?action=end&target=Session/p/own",
+            "change?action=node&target=Node/n1&value=drained", "change?action=edit&target=Node/n1", "reviews",
+            "compare", "numbers?range=6h", "numbers/showback", "sessions/p/own/terminal",
         )
     ),
 )  # fmt: skip
@@ -41,13 +42,6 @@ VIEWS: tuple[tuple[str, Literal["light", "dark"], ViewportSize, Mapping[str, Any
 )
 """Name, colours, size and rules of each."""
 GRAVE = ("serious", "critical")
-
-
-@pytest.fixture
-def shots(tmp_path: Path) -> Path:
-    folder = Path(os.environ.get("BAI_SHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
 
 
 def violations(page: Page, **options: Any) -> list[str]:
@@ -67,7 +61,14 @@ def is_too_wide(page: Page) -> bool:
 
 @pytest.mark.parametrize("address", PAGES)
 def test_a_page_can_be_read_by_everybody(site: Site, shots: Path, address: str) -> None:
+    check_looks(site, shots, address)
+
+
+def check_looks(site: Site, shots: Path, address: str) -> None:
+    """A page of a site, in each view."""
     kept: dict[str, Any] = {} if address == "/login" else {"storage_state": site.logged_in}
+    who = "operator" if address.endswith("/terminal") else "viewer"
+    kept: dict[str, Any] = {} if address == "/login" else {"storage_state": site.logged_in(who)}
     visit = site.visit(viewport=WIDE, reduced_motion="reduce", **kept)
     page, name = visit.page, re.sub(r"\W+", "-", address).strip("-")
     visit.go(address)

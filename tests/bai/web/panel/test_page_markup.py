@@ -14,9 +14,13 @@ from tests.reconciler.lab import session
 PAGES = (
     "", "/nodes", "/nodes/n1", "/queue", "/sessions", "/sessions?q=o&sort=phase", "/sessions/p/ours",
     "/sessions/p/waits", "/sessions/p/ours/logs", "/resources", "/resources/Project/p", "/plan", "/review",
-    "/history", "/audit", "/events", "/usage", "/capacity",
+    "/reviews", "/compare", "/history", "/audit", "/events", "/usage", "/capacity",
+    "/projects", "/projects/p",
+    "/users", "/users/ada", "/groups", "/groups/default", "/waves",
+    "/storage", "/images", "/notifications", "/audit?verb=create",
     "/numbers", "/numbers/showback",
 )  # fmt: skip
+USER = "apiVersion: bai/v1\nkind: User\nmetadata: {name: ada}\nspec: {projects: [p]}\n"
 SAME = {"Sec-Fetch-Site": "same-origin"}
 
 
@@ -25,6 +29,7 @@ def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     lab = Lab(tmp_path_factory.mktemp("markup"))
     lab.write("ours", session("ours", "resources: {cpu: 2, memory: 1GiB, cuda.device: 1}"))
     lab.write("waits", session("waits", "resources: {cpu: 4000, memory: 1GiB}"))
+    lab.write("ada", USER)
     lab.once()
     lab.once()
     made = TestClient(lab.app, base_url="http://panel.test", follow_redirects=False)

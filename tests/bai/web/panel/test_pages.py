@@ -17,10 +17,9 @@ from bai.web.panel.access.cookies import LIFETIME, CookieSealer
 from bai.web.panel.pages import POLICY, Fragment, Frame
 from schemas.problems.errors.store import StoreUnavailable
 from tests.bai.web.lab import Lab
+from tests.bai.web.panel.logins import SAME, browser, logged_in
 from tests.bai.web.panel.rendering import SECRET
 from tests.reconciler.lab import session
-
-SAME = {"Sec-Fetch-Site": "same-origin"}
 
 
 @pytest.fixture(scope="module")
@@ -34,19 +33,6 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     made.close()
 
 
-def browser(lab: Lab) -> TestClient:
-    made = TestClient(lab.app, base_url="http://panel.test", follow_redirects=False)
-    made.portal = lab.client.portal
-    return made
-
-
-def logged_in(lab: Lab, token: str = "viewer") -> TestClient:
-    made = browser(lab)
-    answer = made.post("/login", data={"credential": token}, headers=SAME)
-    assert answer.status_code == 303, answer.text
-    return made
-
-
 PAGES = (
     "",
     "nodes/n1",
@@ -56,6 +42,8 @@ PAGES = (
     "sessions/p/ours/logs",
     "plan",
     "review",
+    "reviews",
+    "compare",
     "history",
     "nodes",
     "resources",
@@ -64,9 +52,21 @@ PAGES = (
     "events",
     "usage",
     "capacity",
+    "projects",
+    "projects/p",
+    "users",
+    "groups",
+    "groups/default",
+    "waves",
+    "storage",
+    "images",
+    "notifications",
     "numbers",
     "numbers/showback",
 )
+
+OF_ALL = ("plan", "review", "reviews", "compare", "history", "waves", "notifications")
+"""Those that are for who sees all projects."""
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -160,7 +160,7 @@ def test_a_kept_page_with_a_form_has_the_token_of_whoever_looks(site: Lab) -> No
     made = panel._environment.from_string(
         '{% extends "base.html" %}{% from "blocks.html" import form_token with context %}'
         "{% block main %}<form method=post>{{ form_token() }}{{ text }}</form>{% endblock %}"
-    ).render(cluster=name, text="<!--form-token-->")
+    ).render(cluster=name, text="<!--form-token-->" + "x" * 1000)
     title, heading, main, scripts = map(Markup, made.split("<!--part-->"))
     fragment = Fragment(title, heading, main, scripts)
 
@@ -176,6 +176,7 @@ def test_a_kept_page_with_a_form_has_the_token_of_whoever_looks(site: Lab) -> No
         for headers in ({}, {"hx_request": "true"}, {"hx_request": "true", "accept_encoding": "gzip"}):
             answer = shown(token, **headers)
             text = bytes(answer.body)
+            assert ("content-encoding" in answer.headers) == ("accept_encoding" in headers)
             text = gzip.decompress(text) if "content-encoding" in answer.headers else text
             assert f'name="token" value="{token}"'.encode() in text
             assert text.count(b"&lt;!--form-token--&gt;") == 1 and b"<!--form-token-->" not in text
@@ -216,7 +217,7 @@ def test_the_api_takes_no_cookies_and_pages_no_headers(site: Lab) -> None:
 def test_roles_and_projects_are_those_of_the_api(site: Lab) -> None:
     name = site.workspace.cluster.name
     ours = logged_in(site, "ours")
-    for page in ("plan", "review", "history"):
+    for page in ("plan", "review", "reviews", "compare", "history"):
         assert ours.get(f"/clusters/{name}/{page}").status_code == 403
     text = ours.get(f"/clusters/{name}/events").text
     assert "viewer of p" in text and "/plan" not in text and "/history" not in text
@@ -278,7 +279,7 @@ def test_files_are_kept_for_ever_under_their_contents_name(site: Lab) -> None:
 
 def test_nothing_of_another_project_is_on_a_page(world: Lab) -> None:
     visitor, name = logged_in(world, "ours"), world.workspace.cluster.name
-    pages = [page for page in PAGES if page not in ("plan", "review", "history")]
+    pages = [page for page in PAGES if page not in OF_ALL]
     pages = [page.replace("p/ours", "p/own") for page in pages]
     for page in (*pages, "sessions?q=run", "usage?by=session", "sessions/p/waiting?explain=1"):
         for asks in ({}, {"HX-Request": "true"}):

@@ -64,8 +64,8 @@ def environment() -> Environment:
 def frame(**changed: object) -> SimpleNamespace:
     nav = groups("/clusters/a")
     whole: dict[str, object] = {
-        "cluster": "a", "clusters": ("a", "b"), "user": "ann", "role": "viewer", "nav": nav,
-        "live": "/clusters/a/live", "form_token": "t0k3n", "notes": ("one note",),
+        "cluster": "a", "clusters": ("a", "b"), "user": "ann", "role": "viewer", "guest": False, "nav": nav,
+        "live": "/clusters/a/live", "simulation": None, "form_token": "t0k3n", "notes": ("one note",),
         "commit": "9aed3939033f", "last_pass": "2026-01-02T03:04:05Z",
     }  # fmt: skip
     return SimpleNamespace(**{**whole, **changed})
@@ -129,9 +129,15 @@ class Page:
     hostile: dict[str, Any]
 
 
-LOGIN = {"next": "/", "error": "wrong token"}
+LOGIN = {"next": "/", "error": "wrong token", "note": "logged out"}
+AT = "/login/oidc/0"
 PAGES = {
-    "login": Page("login.html", LOGIN, dict.fromkeys(LOGIN, HOSTILE)),
+    "login": Page(
+        "login.html",
+        {**LOGIN, "providers": [("login.example", AT)]},
+        {**dict.fromkeys(LOGIN, HOSTILE), "providers": [(HOSTILE, AT)]},
+    ),
+    "leave": Page("leave.html", {"label": "login.example", "onward": AT}, {"label": HOSTILE, "onward": AT}),
     "error": Page(
         "error.html",
         {"status": 404, "message": "no such session", "advice": "look at the list"},
@@ -258,7 +264,8 @@ def test_scripts_and_sheets_stay_small_and_evaluate_nothing() -> None:
     script = (STATIC / "panel.js").read_text(encoding="utf-8")
     assert len(script.encode()) <= 16_384
     assert len((STATIC / "panel.css").read_bytes()) <= 24_576
-    own = script + (STATIC / "theme.js").read_text(encoding="utf-8")
+    assert len((STATIC / "files.js").read_bytes()) <= 8_192
+    own = script + "".join((STATIC / name).read_text(encoding="utf-8") for name in ("theme.js", "files.js"))
     forbidden = r"innerHTML|outerHTML\b(?!\")|insertAdjacentHTML|document\.write|\beval\b|new Function"
     assert re.findall(forbidden, own) == []
     assert "https:" not in own + (STATIC / "panel.css").read_text(encoding="utf-8")

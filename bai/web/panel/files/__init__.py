@@ -1,0 +1,1 @@
+"""Files of sessions and volumes: listed, fetched and sent through a browser."""

@@ -1,0 +1,164 @@
+"""The demo of the panel: a day that was lived through, and `bai serve --demo` as somebody starts it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from bai.web.demo.day import PAST, STEP
+from bai.web.demo.demo_cluster import DemoCluster
+from bai.web.demo.serve_demo import SEED
+from reconciler.controller.loop import Loop
+from tests.waiting import until
+
+NOW = 1_800_000_000.0
+_COMMAND = [sys.executable, "-c", "from bai.cli.main import main; main()", "serve", "--demo"]
+
+
+class Lived:
+    """A demo whose past is over."""
+
+    def __init__(self, folder: Path, seed: int) -> None:
+        self.demo = DemoCluster(folder, NOW, seed)
+        (self.loop,) = self.demo.loop_settings.open_loops(self.demo.settings, self.demo.origin)
+        self.lines: list[str] = []
+        self.loop._log = self.lines.append
+        self.demo.take_over(self.loop)
+        self.demo.live_past(self.loop)
+
+    def wrong(self) -> list[str]:
+        """What the loop complained of."""
+        return [line for line in self.lines if re.search(r"cannot|refused|^failed", line)]
+
+    def placed(self) -> dict[str, tuple[str, tuple[str, ...]]]:
+        kernels = self.demo.day.world.kernels.values()
+        return {one.spec.id: (one.spec.labels.node, tuple(one.spec.devices)) for one in kernels}
+
+
+@pytest.fixture(scope="module")
+def lived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lived]:
+    made = Lived(tmp_path_factory.mktemp("demo"), SEED)
+    yield made
+    made.loop.workspace.close()
+
+
+def phases(loop: Loop) -> set[str]:
+    known = loop.workspace.store.recorded("dgx").items()
+    return {str(each.phase) for name, each in known if name.startswith("Session/")}
+
+
+def test_its_past_has_of_everything(lived: Lived) -> None:
+    assert lived.wrong() == []
+    plan = lived.loop._cycle.plan
+    assert plan is not None
+    assert {"no-capacity", "quota", "dependency", "starts-at"} <= {
+        reason.code for wait in plan.waits for reason in wait.reasons
+    }
+    assert "RUNNING" in phases(lived.loop)
+    events = "\n".join(lived.lines)
+    assert "exited with 1" in events and "exited with 0" in events and "no contact with dgx-10" in events
+    assert "GPU 4 of dgx-11 is out of placement" in events
+    states = {node.name: node.spec.state for node in lived.loop.workspace.nodes}
+    assert states["dgx-12"] == "drained" and len(states) == 16
+    log = subprocess.run(
+        ["git", "--git-dir", lived.demo.origin.url, "log", "--format=%an", "main"],
+        capture_output=True, text=True, check=True,
+    ).stdout  # fmt: skip
+    assert len(set(log.splitlines())) == 6
+
+
+def test_the_same_seed_makes_the_same_day(lived: Lived, tmp_path: Path) -> None:
+    again = Lived(tmp_path, SEED)
+    assert again.placed() == lived.placed()
+    waits, before = ([line for line in one.lines if "waits" in line] for one in (again, lived))
+    assert waits == before
+    again.loop.workspace.close()
+
+
+def test_it_goes_on_for_another_day(tmp_path: Path) -> None:
+    """Whoever leaves it open finds it alive: nothing is refused, and it does not grow for ever."""
+    one = Lived(tmp_path, SEED + 1)
+    end = one.demo.day.now + 2 * PAST
+    while one.demo.day.now < end:
+        one.demo.day.advance(one.demo.day.now + 2 * STEP)
+        one.loop.once()
+    assert one.wrong() == []
+    assert phases(one.loop) >= {"RUNNING", "PENDING"}
+    known = [each for each in one.loop.workspace.store.recorded("dgx") if each.startswith("Session/")]
+    assert len(known) < 80
+    one.loop.workspace.close()
+
+
+def started(folder: Path) -> subprocess.Popen[str]:
+    environment = {**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
+    return subprocess.Popen(
+        [*_COMMAND, "--listen", "127.0.0.1:0"], cwd=folder, env=environment, text=True,
+        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+
+
+def said_until(process: subprocess.Popen[str], pattern: str) -> str:
+    """What it says, up to a line that matches."""
+    assert process.stdout is not None
+    said = ""
+    for line in process.stdout:
+        said += line
+        if re.search(pattern, line):
+            return said
+    raise AssertionError(said)
+
+
+def simulated_now(address: str) -> float:
+    page = requests.get(f"{address}/clusters/dgx", timeout=60).text
+    found = re.search(r'data-now="(\d+)" data-pace="60.0"', page)
+    assert found is not None and "Simulation." in page
+    return float(found[1])
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_the_command_shows_it_and_leaves_nothing(tmp_path: Path, number: int) -> None:
+    process = started(tmp_path)
+    try:
+        said = said_until(process, "Ctrl-C")
+        found = re.search(r"http://127\.0\.0\.1:\d+", said)
+        token = re.search(r"as operator +(bai_\S+)", said)
+        assert found is not None and token is not None
+        first = simulated_now(found[0])
+        until(lambda: simulated_now(found[0]) > first, "time has passed")
+        who = {"Authorization": f"Bearer {token[1]}"}
+        orders = f"{found[0]}/api/v1/clusters/dgx/suspend"
+        assert requests.post(orders, timeout=60).status_code == 403
+        assert requests.post(orders, headers=who, timeout=60).status_code == 200
+        process.send_signal(number)
+        rest = process.stdout.read() if process.stdout is not None else ""
+        assert process.wait(60) == 0, rest
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        process.kill()
+
+
+def test_it_can_be_ended_before_it_is_shown(tmp_path: Path) -> None:
+    process = started(tmp_path)
+    try:
+        said_until(process, "gone through")
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        process.kill()
+
+
+def test_it_is_beside_nothing_real(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [*_COMMAND, "--remote", "https://git.example/cluster"], cwd=tmp_path, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+    assert done.returncode != 0 and "--demo has a cluster of its own" in done.stderr + done.stdout

@@ -1,0 +1,78 @@
+"""A real Keycloak: an identity provider with a realm of two users, their groups, and clients for the panel.
+
+    def test_something(keycloak: Keycloak) -> None:
+        keycloak.issuer
+
+`scripts/keycloak.sh` fetches it, and tests that ask for it are skipped by name until that was done.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import requests
+
+from tests.harness.labs import off_the_clock
+from tests.harness.ports import free_port
+from tests.lab.cache import LabUnavailable, folder
+from tests.lab.lent import lent
+
+PUBLIC, CONFIDENTIAL, SECRET = "bai", "bai-confidential", "s:e c/r+e%t"
+"""Its clients, and the secret of the second one, which has what is written otherwise in a form."""
+PATIENCE = 300.0
+_SCRIPT = Path(__file__).resolve().parents[2] / "scripts" / "keycloak.sh"
+
+
+class Keycloak:
+    """One server, whose realm is that of `tests/data/keycloak`. Its start takes half a minute of a core."""
+
+    def __init__(self) -> None:
+        """Raises LabUnavailable."""
+        if not list(folder().glob("keycloak-*/bin/kc.sh")):
+            raise LabUnavailable("Keycloak is not there: scripts/keycloak.sh fetches it")
+        if shutil.which("java") is None:
+            raise LabUnavailable("java is missing: apt-get install default-jre-headless")
+        self.port = free_port()
+        self.issuer = f"http://127.0.0.1:{self.port}/realms/lab"
+        self._log = tempfile.TemporaryFile(prefix="bai-keycloak-")  # noqa: SIM115 - open as long as the process
+        self._process = subprocess.Popen(
+            [_SCRIPT, "start", str(self.port)], start_new_session=True,
+            stdin=subprocess.DEVNULL, stdout=self._log, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+        try:
+            with off_the_clock():
+                self._wait()
+        except BaseException:
+            self.close()
+            raise
+
+    def close(self) -> None:
+        os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        self._log.close()
+
+    def _wait(self) -> None:
+        end = time.monotonic() + PATIENCE
+        while time.monotonic() < end and self._process.poll() is None:
+            try:
+                if requests.get(f"{self.issuer}/.well-known/openid-configuration", timeout=5).ok:
+                    return
+            except requests.RequestException:
+                time.sleep(0.2)
+        self._log.seek(0)
+        said = self._log.read().decode(errors="replace")[-500:]
+        raise LabUnavailable(f"Keycloak does not answer; it says {said}")
+
+
+@pytest.fixture(scope="session")
+def keycloak() -> Iterator[Keycloak]:
+    """Shared by all tests of a process."""
+    yield from lent("keycloak", Keycloak)

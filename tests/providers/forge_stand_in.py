@@ -1,0 +1,53 @@
+"""A forge's API as far as it takes requests, and remembers them."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class Forge(ThreadingHTTPServer):
+    """Answers each request with `answer`, and remembers it."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
+        self.answer: tuple[int, dict[str, Any]] = (201, {})
+        self.asked: list[tuple[str, dict[str, str], dict[str, Any]]] = []
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}"
+
+
+class _Handler(BaseHTTPRequestHandler):
+    server: Forge
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, dict(self.headers), body))
+        status, value = self.server.answer
+        said = json.dumps(value).encode()
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(said)))
+        self.end_headers()
+        self.wfile.write(said)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+@contextlib.contextmanager
+def forge_server() -> Iterator[Forge]:
+    made = Forge()
+    threading.Thread(target=made.serve_forever, args=(0.05,), daemon=True).start()
+    try:
+        yield made
+    finally:
+        made.shutdown()
+        made.server_close()

@@ -1,0 +1,105 @@
+"""Files of native sessions that would rather have others see, or write, something else."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from providers.process.interaction import files
+from providers.process.provider import ProcessProvider
+from providers.process.sandbox import bubblewrap
+from schemas.problems.errors.kernel import FilesRefused
+from tests.providers.process.kernels import said, script
+from tests.waiting import until
+
+pytestmark = pytest.mark.real
+LEADING_OUT = """
+mkdir d && ln -s "{}" d/host && ln -s /../../../../../.. d/up && ln -s /proc/1/root d/magic
+mkdir closed open && chmod 000 closed && chmod 1777 open && echo made && exec sleep 3000
+"""
+
+
+@pytest.fixture
+def sandboxed(make: Callable[..., ProcessProvider]) -> ProcessProvider:
+    if why := bubblewrap.sandbox_problem():
+        pytest.skip(f"no sandbox here: {why}")
+    return make("sandbox")
+
+
+def names(provider: ProcessProvider, kernel: str, path: str) -> list[str]:
+    return [each.name for each in provider.list_files(kernel, path, 1000).entries]
+
+
+def test_no_link_leads_from_a_sandbox_to_the_machine(sandboxed: ProcessProvider, tmp_path: Path) -> None:
+    provider = sandboxed
+    (tmp_path / "canary").touch()
+    tmp_path.chmod(0o777)
+    spec = script(LEADING_OUT.format(tmp_path))
+    provider.create(spec)
+    said(provider, spec.id, b"made")
+    inside = names(provider, spec.id, "/")
+    assert names(provider, spec.id, "d/up") == names(provider, spec.id, "/../..") == inside
+    for path in (
+        "d/host",
+        str(tmp_path),
+        f"d/up{tmp_path}",
+        f"/proc/1/root{tmp_path}",
+        f"/proc/self/root{tmp_path}",
+    ):
+        with pytest.raises(FilesRefused):
+            provider.list_files(spec.id, path, 10)
+        with pytest.raises(FilesRefused):
+            provider.write_file(spec.id, f"{path}/canary", 1, iter([b"x"]))
+    assert (tmp_path / "canary").read_bytes() == b""
+    for path in ("/etc/new", "/usr/new", "/proc/new", "/proc/self/fd/1", "/dev/null"):
+        with pytest.raises(FilesRefused):
+            provider.write_file(spec.id, path, 1, iter([b"x"]))
+
+
+def test_what_the_session_may_not_read_is_not_read_for_it(sandboxed: ProcessProvider) -> None:
+    provider = sandboxed
+    spec = script(LEADING_OUT.format("/"))
+    provider.create(spec)
+    said(provider, spec.id, b"made")
+    with pytest.raises(FilesRefused, match="Permission denied"):
+        provider.list_files(spec.id, "closed", 10)
+    assert names(provider, spec.id, "open") == []
+
+
+def helpers() -> list[int]:
+    """Processes that look for us into kernels, and theirs."""
+    found, parents = [], {os.getpid()}
+    for pid in sorted(int(each) for each in os.listdir("/proc") if each.isdigit()):
+        try:
+            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+            if parent in parents and b"enter_and_exec" in Path(f"/proc/{pid}/cmdline").read_bytes():
+                parents.add(pid)
+                found.append(pid)
+        except OSError:
+            continue
+    return found
+
+
+def test_what_a_session_stops_holds_nobody_up(
+    provider: ProcessProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "STALL", 1.0)
+    spec = script("echo made; exec sleep 3000")
+    provider.create(spec)
+    said(provider, spec.id, b"made")
+
+    def data() -> Iterator[bytes]:
+        yield b"x" * 100_000
+        for pid in until(helpers, "it is being written"):
+            os.kill(pid, signal.SIGSTOP)
+        for _ in range(100):
+            yield b"x" * 100_000
+
+    with pytest.raises(FilesRefused, match="was stopped"):
+        provider.write_file(spec.id, "large", 10_100_000, data())
+    until(lambda: not helpers(), "nothing of it is left")
+    assert "large" not in names(provider, spec.id, "")
