@@ -15,14 +15,13 @@ from playwright.sync_api import expect
 from providers.machines.files.folder_listing import FolderListing
 from providers.process.provider import ProcessProvider
 from tests.bai.web.browser.site import Site, SpokenLogs
-from tests.bai.web.browser.test_looks import VIEWS, WIDE, is_too_wide, shots, violations
+from tests.bai.web.browser.test_looks import VIEWS, WIDE, is_too_wide, violations
 from tests.bai.web.lab import Lab, serving
 from tests.bai.web.panel.rendering import LABELLED_NODE, two_projects
 from tests.lab.browser import Chromium
 from tests.providers.process.kernels import script
 from tests.waiting import until
 
-__all__ = ["shots"]
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.real]
 MADE = """
 mkdir -p data/inner && printf 'of the session' >data/result.txt && head -c 300000 /dev/zero >data/zeros.bin

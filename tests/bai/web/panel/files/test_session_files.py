@@ -32,7 +32,8 @@ NOBODYS = ("viewer", "ours")
 @pytest.fixture(scope="module")
 def files(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FolderFiles]:
     """Of a lab with two projects; tests leave its folder `kept` as it is."""
-    lab, root = Lab(tmp_path_factory.mktemp("lab")), tmp_path_factory.mktemp("files")
+    lab, root = Lab(tmp_path_factory.mktemp("lab")), tmp_path_factory.mktemp("files") / "within" / "root"
+    root.mkdir(parents=True)
     made = FolderFiles(lab.world, root)
     lab.workspace.provider = made
     two_projects(lab)
@@ -172,7 +173,7 @@ def test_no_path_leads_out_and_each_is_asked_for_as_it_is(files: FolderFiles, pa
     assert answer.status_code == 404, answer.text
     assert client.get("content", f"path={path}").status_code == 404
     assert client.send(f"path={path}&name=x").status_code == 409
-    assert not any(each.name == "x" for each in files.root.parent.rglob("x"))
+    assert not any(each.name == "x" for each in files.root.parent.parent.rglob("x"))
 
 
 @pytest.mark.parametrize(

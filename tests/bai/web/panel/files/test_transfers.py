@@ -276,7 +276,7 @@ def test_a_file_has_time_for_each_part_of_it_and_nothing_else_has(
     made.transport = SimpleNamespace(is_closing=lambda: False)  # type: ignore[assignment]
     made.loop = clock = Clock()  # type: ignore[assignment]
     made._connections, made._limits, made._stalled = config.connections, config.connections.limits, False
-    made._stage, made._timer = ("", None), None
+    made._stage, made._timer, made._socket = ("", None), None, None
     scope = {"method": method, "path": target.partition("?")[0]}
     made.cycle = SimpleNamespace(response_complete=complete, scope=scope)  # type: ignore[assignment]
     for size in range(0, 4 * UPLOAD_STEP, UPLOAD_STEP // 4):
