@@ -39,5 +39,5 @@ def test_the_provider_in_the_documentation_keeps_its_promises(tmp_path: Path) ->
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr
-    assert re.search(r"\b4\d passed", done.stdout), done.stdout
+    assert re.search(r"\b5\d passed", done.stdout), done.stdout
     assert "no node can be cut off" in done.stdout

@@ -406,6 +406,19 @@
     for (const place of all("[data-follow]:not(.log)")) new Log(place).run();
   }
 
+  /** An answer to what a form had before would take away what is typed now. */
+  function keepWhatIsTyped() {
+    /** @param {Event} event */
+    const form = (event) => /** @type {HTMLElement} */ (event.target).closest("form[hx-post]");
+    const typed = new WeakSet();
+    document.addEventListener("input", (event) => typed.add(form(event) ?? event));
+    document.addEventListener("htmx:beforeSend", (event) => typed.delete(form(event) ?? event));
+    document.addEventListener("htmx:beforeSwap", (event) => {
+      const { detail } = /** @type {CustomEvent} */ (event);
+      if (typed.has(detail.requestConfig.elt)) detail.shouldSwap = false;
+    });
+  }
+
   function start() {
     for (const button of all("[data-theme-switch]")) {
       button.hidden = false;
@@ -422,6 +435,7 @@
         if (!menu.contains(/** @type {Node} */ (event.target))) menu.removeAttribute("open");
       }
     });
+    keepWhatIsTyped();
     document.addEventListener("htmx:afterSwap", dress);
     keepWhatIsOpen();
     hearNews();

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.bai.web.browser.site import Visit
 from tests.bai.web.lab import serving
@@ -37,6 +37,18 @@ def visit(office: Office, chromium: Chromium) -> Iterator[Visit]:
 
 def found(page: Page) -> str:
     return page.locator("#preview").inner_text()
+
+
+def test_an_answer_to_what_was_there_before_takes_nothing_away(office: Office, visit: Visit) -> None:
+    page, held = visit.page, list[Route]()
+    page.route("**/new/preview", lambda route: route.continue_() if held else held.append(route))
+    with page.expect_request("**/new/preview"):
+        page.get_by_role("link", name="New session").click()
+    page.get_by_label("Project").select_option("p")
+    page.get_by_label("Name").fill("train")
+    held[0].continue_()
+    expect(page.locator("#preview")).to_contain_text("It would start on")
+    expect(page.get_by_label("Name")).to_have_value("train")
 
 
 def test_a_session_is_written_planned_while_it_is_typed_and_runs(office: Office, visit: Visit) -> None:
