@@ -213,9 +213,11 @@ class FollowedDocuments:
         return opened.reloaded(self._tracker.source(commit))
 
 
-def first_commit(tracker: RevisionTracker, pinned: str = "") -> str:
-    """The commit to begin with: what counts now, or, when that cannot be used, the last good one. Raises
-    BaiError when neither can."""
+def first_commit(tracker: RevisionTracker, pinned: str = "", *, approval: bool = False) -> str:
+    """The commit to begin with: what counts now, or, when that cannot be used, the last good one, which with
+    `approval` counts before what came since. Raises BaiError when neither can."""
+    if approval and not pinned and tracker.last_good_commit:
+        return tracker.last_good_commit
     commit, _ = tracker.select_commit(pinned)
     try:
         tracker.verify_trust(commit)

@@ -75,6 +75,7 @@ def test_a_pass_that_ends_after_the_server_wakes_nobody(lab: Lab, path: str) -> 
         client.post("/login", data={"credential": "viewer"}, headers={"Origin": address})
         with client.stream("GET", path, headers=bearer("viewer")) as answer:
             assert answer.status_code == 200
-            next(answer.iter_raw())
+            pieces = answer.iter_raw()  # Without a name it would be closed, and the connection with it.
+            next(pieces)
             wake = listeners[-1]
     wake(*(() if path.endswith("/live") else (cluster.latest,)))

@@ -19,6 +19,7 @@ from reconciler.gitops.remote import Remote
 from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.sources.git_command import GitLogin
 from reconciler.store.database.address import StoreAddress
+from reconciler.store.store import Store
 from reconciler.trust.gate import TrustGate
 from reconciler.workspace.workspace import Workspace
 from schemas.problems.errors.git_remote import RemoteUnreachable
@@ -49,10 +50,10 @@ class Site:
 
     def loop(self, cluster: str = "here", *, approval: bool = False) -> Loop:
         path = self.folder / "state" / f"{cluster}.db"
-        store = new_store(path)
+        store = Store.open(path) if path.exists() else new_store(path)
         follow = RevisionTracker(TrackedRef(self.remote, "main"), store, cluster, gate=self.gate)
         address = StoreAddress.choose(path.parent, str(path))
-        source = follow.source(first_commit(follow))
+        source = follow.source(first_commit(follow, approval=approval))
         world = World(VirtualClock(1_800_000_000.0))
         workspace = Workspace.at(source, cluster=cluster, state=address, store=store, clock=world.clock)
         workspace.provider = FakeProvider(world)
@@ -187,6 +188,23 @@ def test_approved(site: Site) -> None:
     once(site, loop)
     assert running(loop) == {"a", "b", "c"}
     loop.workspace.close()
+
+
+def test_what_came_since_waits_for_approval_after_a_restart_as_well(site: Site) -> None:
+    """Also where nothing was ever approved: the very first commit counts as such."""
+    loop = site.loop(approval=True)
+    began = loop.workspace.commit
+    once(site, loop)
+    loop.workspace.close()
+    waits = site.push({"b.yaml": session("b")})
+    again = site.loop(approval=True)
+    said = once(site, again)
+    assert again.workspace.commit == began and "b" not in running(again)
+    assert any(f"{waits[:12]} waits for approval" in line for line in said)
+    issue_directive(again.workspace.store, "here", "approve", told(waits))
+    once(site, again)
+    assert "b" in running(again)
+    again.workspace.close()
 
 
 def test_what_nobody_merged_cannot_be_approved(site: Site) -> None:
