@@ -130,7 +130,9 @@ def test_metrics_of_notifications() -> None:
 
     watched = SimpleNamespace(
         name="here", latest=None, good=None, pulse=SimpleNamespace(silent=0.0),
-        loop=SimpleNamespace(leads=lambda: True),
+        loop=SimpleNamespace(
+            leads=lambda: True, workspace=SimpleNamespace(clock=SimpleNamespace(now=lambda: 0.0))
+        ),
         dispatcher=SimpleNamespace(
             delivery_counts={"ops": DeliveryCounts(sent=5, failed=2, lost=1, waiting=3)}
         ),
