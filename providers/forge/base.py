@@ -69,7 +69,7 @@ class Forge(Protocol):
         """Say how a commit fares in the eyes of `context`. Raises ForgeError."""
         ...
 
-    def open_request(self, branch: str, base: str, title: str, body: str) -> str:
+    def create_request(self, branch: str, base: str, title: str, body: str) -> str:
         """Open a pull request that would merge `branch` into `base`; gives its address. Raises
         ForgeError."""
         ...

@@ -48,7 +48,7 @@ class GitHub:
         }
         self._api.call("POST", f"{self._at}/statuses/{commit}", body)
 
-    def open_request(self, branch: str, base: str, title: str, body: str) -> str:
+    def create_request(self, branch: str, base: str, title: str, body: str) -> str:
         asked = {"head": branch, "base": base, "title": title, "body": body}
         return str(self._api.call("POST", f"{self._at}/pulls", asked)["html_url"])
 

@@ -44,7 +44,7 @@ class GitLab:
         body = {"state": _STATES[state], "name": context, "description": shorten_description(description)}
         self._api.call("POST", f"{self._at}/statuses/{commit}", body | ({"target_url": url} if url else {}))
 
-    def open_request(self, branch: str, base: str, title: str, body: str) -> str:
+    def create_request(self, branch: str, base: str, title: str, body: str) -> str:
         asked = {
             "source_branch": branch,
             "target_branch": base,

@@ -8,12 +8,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -24,6 +24,7 @@ from tests.harness.labs import off_the_clock
 from tests.harness.ports import free_port
 from tests.lab.cache import LabUnavailable, folder
 from tests.lab.lent import lent
+from tests.waiting import soon
 
 PUBLIC, CONFIDENTIAL, SECRET = "bai", "bai-confidential", "s:e c/r+e%t"
 """Its clients, and the secret of the second one, which has what is written otherwise in a form."""
@@ -59,14 +60,15 @@ class Keycloak:
         self._process.wait()
         self._log.close()
 
+    def _answers(self) -> bool:
+        with contextlib.suppress(requests.RequestException):
+            return requests.get(f"{self.issuer}/.well-known/openid-configuration", timeout=5).ok
+        return False
+
     def _wait(self) -> None:
-        end = time.monotonic() + PATIENCE
-        while time.monotonic() < end and self._process.poll() is None:
-            try:
-                if requests.get(f"{self.issuer}/.well-known/openid-configuration", timeout=5).ok:
-                    return
-            except requests.RequestException:
-                time.sleep(0.2)
+        soon(lambda: self._process.poll() is not None or self._answers(), seconds=PATIENCE, pause=0.2)
+        if self._process.poll() is None and self._answers():
+            return
         self._log.seek(0)
         said = self._log.read().decode(errors="replace")[-500:]
         raise LabUnavailable(f"Keycloak does not answer; it says {said}")

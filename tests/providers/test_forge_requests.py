@@ -24,7 +24,7 @@ def server() -> Iterator[Forge]:
 def test_github_and_gitea(server: Forge, api: str, remote: str) -> None:
     server.answer = 201, {"html_url": "https://f.example/o/n/pulls/3"}
     forge = forge_of_remote(remote, "t0ken", f"{server.url}{api}")
-    assert forge.open_request("bai/ada/x", "main", "Title", "Body") == "https://f.example/o/n/pulls/3"
+    assert forge.create_request("bai/ada/x", "main", "Title", "Body") == "https://f.example/o/n/pulls/3"
     ((path, headers, body),) = server.asked
     assert path == f"{api}/repos/o/n/pulls" and headers["Authorization"] == "token t0ken"
     assert body == {"head": "bai/ada/x", "base": "main", "title": "Title", "body": "Body"}
@@ -33,7 +33,7 @@ def test_github_and_gitea(server: Forge, api: str, remote: str) -> None:
 def test_gitlab(server: Forge) -> None:
     server.answer = 201, {"web_url": "https://f.example/g/s/n/-/merge_requests/4"}
     forge = forge_of_remote("https://f.example/g/s/n.git", "t0ken", f"{server.url}/api/v4")
-    assert forge.open_request("b", "main", "T", "B").endswith("/4")
+    assert forge.create_request("b", "main", "T", "B").endswith("/4")
     ((path, headers, body),) = server.asked
     assert path == "/api/v4/projects/g%2Fs%2Fn/merge_requests" and headers["PRIVATE-TOKEN"] == "t0ken"
     assert body["source_branch"] == "b" and body["target_branch"] == "main" and body["description"] == "B"
@@ -42,7 +42,7 @@ def test_gitlab(server: Forge) -> None:
 def test_a_refusal_has_no_token(server: Forge) -> None:
     server.answer = 403, {"message": "no"}
     with pytest.raises(ForgeRefused) as refused:
-        forge_of_remote("https://f.example/o/n", "t0ken", server.url).open_request("b", "main", "T", "B")
+        forge_of_remote("https://f.example/o/n", "t0ken", server.url).create_request("b", "main", "T", "B")
     assert "t0ken" not in str(refused.value) and "403 no" in str(refused.value)
 
 

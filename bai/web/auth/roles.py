@@ -149,31 +149,33 @@ async def current_principal(request: Request) -> Principal:
     return found
 
 
-def _require_role(role: Role, principal: Principal) -> Principal:
-    if not principal.may(role):
-        raise HTTPException(403, f"this needs the role {role.name} for all projects")
+def require_role(principal: Principal, role: Role, project: str = "") -> Principal:
+    """Answers 403 to who has no such role: for this project, without one for all of them."""
+    if not principal.may(role, project):
+        where = f"project {project}" if project else "all projects"
+        raise HTTPException(403, f"this needs the role {role.name} for {where}")
     return principal
 
 
 async def overseer(principal: Annotated[Principal, Depends(current_principal)]) -> Principal:
     """Whoever may look at everything. Answers 403 otherwise."""
-    return _require_role(Role.viewer, principal)
+    return require_role(principal, Role.viewer)
 
 
 async def operator(principal: Annotated[Principal, Depends(current_principal)]) -> Principal:
     """Whoever may give orders to loops. Answers 403 otherwise."""
-    return _require_role(Role.operator, principal)
+    return require_role(principal, Role.operator)
 
 
 async def admin(principal: Annotated[Principal, Depends(current_principal)]) -> Principal:
     """Whoever may also choose a commit that nobody reviewed. Answers 403 otherwise."""
-    return _require_role(Role.admin, principal)
+    return require_role(principal, Role.admin)
 
 
 async def scraper(request: Request) -> None:
     """Whoever may read metrics: they tell of all projects together."""
     if not request.app.state.access.open_metrics:
-        _require_role(Role.viewer, await current_principal(request))
+        require_role(await current_principal(request), Role.viewer)
 
 
 Viewer = Annotated[Principal, Depends(current_principal)]

@@ -12,7 +12,7 @@ from fastapi.requests import HTTPConnection
 from starlette.concurrency import run_in_threadpool
 
 from bai.web.auth.bearer import is_signed
-from bai.web.auth.roles import ANONYMOUS, Access, Principal, Role, authenticate
+from bai.web.auth.roles import ANONYMOUS, Access, Principal, Role, authenticate, require_role
 from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import served_cluster
 from bai.web.panel.access.cookies import CookieSealer, read_cookie
@@ -84,13 +84,6 @@ async def _principal_of_cookie(request: HTTPConnection, sealed: str) -> Principa
     return await find_principal(access, request, token)
 
 
-def require_role(visitor: Visitor, role: Role, project: str = "") -> None:
-    """Answers 403 to who has no such role: for this project, without one for all of them."""
-    if not visitor.principal.may(role, project):
-        where = f"project {project}" if project else "all projects"
-        raise HTTPException(403, f"this needs the role {role.name} for {where}")
-
-
 async def overseer(visitor: Annotated[Visitor, Depends(current_visitor)]) -> Visitor:
     """Whoever may look at everything. Answers 403 otherwise."""
     if not visitor.principal.may(Role.viewer):
@@ -100,13 +93,13 @@ async def overseer(visitor: Annotated[Visitor, Depends(current_visitor)]) -> Vis
 
 async def operator(visitor: Annotated[Visitor, Depends(current_visitor)]) -> Visitor:
     """Whoever may give orders to loops. Answers 403 otherwise."""
-    require_role(visitor, Role.operator)
+    require_role(visitor.principal, Role.operator)
     return visitor
 
 
 async def admin(visitor: Annotated[Visitor, Depends(current_visitor)]) -> Visitor:
     """Whoever may also choose a commit that nobody reviewed. Answers 403 otherwise."""
-    require_role(visitor, Role.admin)
+    require_role(visitor.principal, Role.admin)
     return visitor
 
 

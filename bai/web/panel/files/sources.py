@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Protocol
 from fastapi import HTTPException
 
 from bai.render.humanize import clean
-from bai.web.auth.roles import Role
-from bai.web.panel.access.visitor import Visitor, require_role
+from bai.web.auth.roles import Role, require_role
+from bai.web.panel.access.visitor import Visitor
 from bai.web.panel.files.addresses import FilesAddress
 from bai.web.panel.views.session_page import require_session
 from bai.web.pass_view import PassView
@@ -108,7 +108,7 @@ def session_files(
     NoSuchResource, NotAble."""
     view = PassView(cluster, visitor.principal)
     identity = require_session(view, project, name)
-    require_role(visitor, Role.operator, project)
+    require_role(visitor.principal, Role.operator, project)
     known = kernel_ids(view.actual.existing.get(identity), recorded=not cluster.observed_here)
     found = kernel or next(iter(known), "")
     if found not in known:
@@ -163,7 +163,7 @@ def volume_files(cluster: ServedCluster, visitor: Visitor, project: str, name: s
     volume = view.desired.resources.get(identity)
     if not isinstance(volume, Volume) or not view.sees(identity):
         raise NoSuchResource(what="volume", name=clean(f"{project}/{name}".lstrip("/")), hint="")
-    require_role(visitor, Role.operator, project)
+    require_role(visitor.principal, Role.operator, project)
     folder, storage = folder_of(view.repository, volume), cluster.loop.workspace.storage
     if folder is None or not folder.node or not isinstance(storage, KeepsVolumeFiles):
         raise HTTPException(409, f"no node looks after {identity}: open a session that mounts it")

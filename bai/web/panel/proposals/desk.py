@@ -158,10 +158,10 @@ class ClusterDesk:
         publisher = Publisher(tracker.remote, tracker.ref, workspace.source.subpath, self._settings.committer)
         push = publisher.to_followed if way.mode == "commit" else publisher.to_branch
         pushed = push(proposal, self._check)
-        request, note = self._open_request(tracker, proposal, pushed) if way.mode == "branch" else ("", "")
+        request, note = self._create_request(tracker, proposal, pushed) if way.mode == "branch" else ("", "")
         where = f"to {pushed.branch}" + (f", {request}" if request else "") + (f"; {note}" if note else "")
         entry = Audit(VERB, prepared.identity, time.time(), where, who.name, commit=pushed.commit)
-        workspace.store.record_directive(f"proposal/{self._cluster.name}", None, self._cluster.name, entry)
+        workspace.store.record_audit(self._cluster.name, entry)
         self._cluster.wake()
         return pushed
 
@@ -170,7 +170,9 @@ class ClusterDesk:
         tracker, followed = self._tracker, self._cluster.loop.workspace.commit
         return tracker is not None and bool(followed) and tracker.descends_from(followed, commit)
 
-    def _open_request(self, tracker: RevisionTracker, proposal: Proposal, pushed: Pushed) -> tuple[str, str]:
+    def _create_request(
+        self, tracker: RevisionTracker, proposal: Proposal, pushed: Pushed
+    ) -> tuple[str, str]:
         from providers.forge import forge_of_remote
 
         settings = self._settings
@@ -180,7 +182,7 @@ class ClusterDesk:
         body = f"{body}\n\nProposed by {proposal.author.name} on the page of cluster {self._cluster.name}."
         try:
             forge = forge_of_remote(tracker.remote.url, settings.forge_token, settings.forge)
-            return forge.open_request(pushed.branch, tracker.ref, title, body.strip()), ""
+            return forge.create_request(pushed.branch, tracker.ref, title, body.strip()), ""
         except ForgeError as error:
             return "", f"the branch is there, but no pull request could be opened: {error.message}"
 

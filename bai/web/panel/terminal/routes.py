@@ -5,10 +5,10 @@ from __future__ import annotations
 
 from fastapi import Request, Response
 
-from bai.web.auth.roles import Role
+from bai.web.auth.roles import Role, require_role
 from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import project_view, require_visible
-from bai.web.panel.access.visitor import PageViewer, VisitedCluster, require_role
+from bai.web.panel.access.visitor import PageViewer, VisitedCluster
 from bai.web.panel.pages import POLICY
 from bai.web.panel.routes.page_route import Text, Values, cluster_page, page_router
 from bai.web.panel.terminal.opening import SESSION_PATH
@@ -31,7 +31,7 @@ def terminal(
 ) -> Response:
     """For operators of the project; others hear no more of a session than on its own page."""
     require_visible(project_view(cluster, visitor.principal), identity_of("Session", name, project))
-    require_role(visitor, Role.operator, project)
+    require_role(visitor.principal, Role.operator, project)
     obstacle = _obstacle(cluster)
 
     def make(view: PassView) -> Values:

@@ -20,12 +20,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.routing import WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from bai.web.auth.roles import Role
+from bai.web.auth.roles import Role, require_role
 from bai.web.cluster_loops import ClusterLoops, ServedCluster
 from bai.web.dependencies import last_plan, project_view, require_visible
 from bai.web.panel.access.forms import require_form_token
 from bai.web.panel.access.same_origin import require_own_origin
-from bai.web.panel.access.visitor import LoginNeeded, Visitor, current_visitor, require_role
+from bai.web.panel.access.visitor import LoginNeeded, Visitor, current_visitor
 from bai.web.panel.terminal import messages
 from bai.web.panel.terminal.live_terminal import LiveTerminal
 from bai.web.panel.terminal.opening import SESSION_PATH, KernelTerminal, open_kernel_terminal
@@ -141,7 +141,7 @@ async def _admit(socket: WebSocket) -> _Admitted:
     require_visible(project_view(cluster, visitor.principal), identity)
     if identity not in last_plan(cluster, visitor.principal)[1].existing:
         raise HTTPException(404, f"there is no {identity}")
-    require_role(visitor, Role.operator, project)
+    require_role(visitor.principal, Role.operator, project)
     if not cluster.loop.leads():
         raise HTTPException(409, f"{cluster.loop.leader() or 'nobody'} leads: terminals are opened there")
     try:
@@ -318,7 +318,7 @@ class _Connection:
     async def _may_still(self) -> bool:
         try:
             visitor = await current_visitor(self._socket)
-            require_role(visitor, Role.operator, self._admitted.project)
+            require_role(visitor.principal, Role.operator, self._admitted.project)
         except (LoginNeeded, HTTPException):
             return False
         return True
