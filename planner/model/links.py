@@ -8,15 +8,34 @@ pairs that cross sockets (SYS) wins over one with fewer pairs that cross host br
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
 
-from schemas.hardware.model import Gpu, Hardware, Nic
+from schemas.hardware.model import Gpu, Hardware, LinkKind, Nic
+from schemas.values.once_per_value import once_per_value
 
 DIRECT = 1 << 40
 """Worth of one direct link, above any sum of PCI classes of up to 255 pairs."""
 PCI = {"PIX": 1, "PXB": 1 << 8, "PHB": 1 << 16, "NODE": 1 << 24, "SYS": 1 << 32}
 _NEAREST = {"PIX": 0, "PXB": 1, "PHB": 2, "NODE": 3, "SYS": 4}
 _DIRECT_KINDS = {"NV", "XGMI"}
+_Declared = Mapping[tuple[str, str], tuple[LinkKind, int]]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectLinks:
+    """GPUs with direct links among them: `pairs` of their ids, each by `count` links; `whole`: every pair of
+    them is one."""
+
+    kind: LinkKind
+    count: int
+    pairs: tuple[tuple[str, str], ...]
+    gpus: tuple[str, ...]
+
+    @property
+    def whole(self) -> bool:
+        return len(self.pairs) == len(self.gpus) * (len(self.gpus) - 1) // 2
 
 
 def pair_costs(hardware: Hardware, gpus: Sequence[Gpu]) -> list[list[int]]:
@@ -30,7 +49,7 @@ def nic_costs(hardware: Hardware, gpus: Sequence[Gpu], among: Collection[str] | 
     4 (other socket); 5 without one."""
     declared = _declared_links(hardware)
     rdma = [nic for nic in hardware.nics if nic.rdma and (among is None or nic.id in among)]
-    return [min((_NEAREST[_nic_class(declared, gpu, nic)] for nic in rdma), default=5) for gpu in gpus]
+    return [min((_NEAREST[_pci_class(declared, gpu, nic)] for nic in rdma), default=5) for gpu in gpus]
 
 
 def nearest_nics(hardware: Hardware, gpus: Sequence[Gpu]) -> list[tuple[str, ...]]:
@@ -39,7 +58,7 @@ def nearest_nics(hardware: Hardware, gpus: Sequence[Gpu]) -> list[tuple[str, ...
     rdma = [nic for nic in hardware.nics if nic.rdma]
     result = []
     for gpu in gpus:
-        ranked = [(_NEAREST[_nic_class(declared, gpu, nic)], nic.id) for nic in rdma]
+        ranked = [(_NEAREST[_pci_class(declared, gpu, nic)], nic.id) for nic in rdma]
         nearest = min(ranked, default=(5, ""))[0]
         result.append(tuple(name for rank, name in ranked if rank == nearest))
     return result
@@ -68,8 +87,51 @@ def switch_groups(gpus: Sequence[Gpu], costs: Sequence[Sequence[int]]) -> list[i
     return groups
 
 
-def _declared_links(hardware: Hardware) -> dict[tuple[str, str], tuple[str, int]]:
-    table: dict[tuple[str, str], tuple[str, int]] = {}
+@once_per_value
+def pcie_switches(hardware: Hardware) -> tuple[tuple[str, ...], ...]:
+    """Ids of GPUs, then of NICs, that are below one PCI switch (PIX or PXB apart); who has no such neighbour
+    is alone."""
+    declared = _declared_links(hardware)
+    devices: list[Gpu | Nic] = [*hardware.gpus, *hardware.nics]
+    groups = {device.id: [device.id] for device in devices}
+    for a, b in combinations(devices, 2):
+        if _pci_class(declared, a, b) in ("PIX", "PXB") and groups[a.id] is not groups[b.id]:
+            groups[a.id].extend(groups[b.id])
+            groups.update((id_, groups[a.id]) for id_ in groups[b.id])
+    order = {device.id: at for at, device in enumerate(devices)}
+    found = {id(group): tuple(sorted(group, key=order.__getitem__)) for group in groups.values()}
+    return tuple(sorted(found.values(), key=lambda group: order[group[0]]))
+
+
+@once_per_value
+def direct_links(hardware: Hardware) -> tuple[DirectLinks, ...]:
+    """What NVLink or xGMI connects, most links first: GPUs that reach each other by as many links are one."""
+    declared, gpus = _declared_links(hardware), hardware.gpus
+    found: dict[tuple[LinkKind, int], list[tuple[str, str]]] = {}
+    for a, b in combinations(gpus, 2):
+        kind, count = declared.get((a.id, b.id), ("SYS", 0))
+        if kind in _DIRECT_KINDS:
+            found.setdefault((kind, count), []).append((a.id, b.id))
+    return tuple(
+        DirectLinks(kind, count, tuple(part), tuple(dict.fromkeys(id_ for pair in part for id_ in pair)))
+        for (kind, count), pairs in sorted(found.items(), key=lambda each: (-each[0][1], each[0][0]))
+        for part in _connected(pairs)
+    )
+
+
+def _connected(pairs: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
+    """Pairs that hang together, by their first."""
+    parts: list[list[tuple[str, str]]] = []
+    for pair in pairs:
+        touched = [part for part in parts if any(set(pair) & set(other) for other in part)]
+        parts = [part for part in parts if part not in touched]
+        parts.append([*(other for part in touched for other in part), pair])
+    order = {pair: at for at, pair in enumerate(pairs)}
+    return sorted((sorted(part, key=order.__getitem__) for part in parts), key=lambda part: order[part[0]])
+
+
+def _declared_links(hardware: Hardware) -> _Declared:
+    table: dict[tuple[str, str], tuple[LinkKind, int]] = {}
     for link in hardware.links:
         for pair in ((link.a, link.b), (link.b, link.a)):
             known = table.get(pair)
@@ -78,16 +140,16 @@ def _declared_links(hardware: Hardware) -> dict[tuple[str, str], tuple[str, int]
     return table
 
 
-def _gpu_cost(declared: dict[tuple[str, str], tuple[str, int]], a: Gpu, b: Gpu) -> int:
+def _gpu_cost(declared: _Declared, a: Gpu, b: Gpu) -> int:
     found = declared.get((a.id, b.id))
     if found and found[0] in _DIRECT_KINDS:
         return -DIRECT * found[1]
     return PCI[found[0] if found else _infer_pci_class(a, b)]
 
 
-def _nic_class(declared: dict[tuple[str, str], tuple[str, int]], gpu: Gpu, nic: Nic) -> str:
-    found = declared.get((gpu.id, nic.id))
-    return found[0] if found and found[0] in PCI else _infer_pci_class(gpu, nic)
+def _pci_class(declared: _Declared, a: Gpu | Nic, b: Gpu | Nic) -> str:
+    found = declared.get((a.id, b.id))
+    return found[0] if found and found[0] in PCI else _infer_pci_class(a, b)
 
 
 def _infer_pci_class(a: Gpu | Nic, b: Gpu | Nic) -> str:

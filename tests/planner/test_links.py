@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.model.links import DIRECT, PCI, nic_costs, pair_costs, switch_groups
+from planner.model.links import DIRECT, PCI, direct_links, nic_costs, pair_costs, pcie_switches, switch_groups
 from schemas.hardware.model import Gpu, Hardware, Link, Nic, NumaNode
 
 NUMA = (NumaNode(id=0, cpus=(0,), memory=1), NumaNode(id=1, cpus=(1,), memory=1))
@@ -72,3 +72,46 @@ def test_devices_of_one_switch_are_a_group(cost: int, groups: list[int]) -> None
 def test_a_switch_joins_all_that_are_below_it() -> None:
     gpus = [gpu(0, "a x"), gpu(1, "b y"), gpu(2, "a x"), gpu(3, "b y"), gpu(4, "c")]
     assert switch_groups(gpus, pair_costs(machine(*gpus), gpus)) == [0, 1, 0, 1, 4]
+
+
+def nic(at: int, path: str = "") -> Nic:
+    return Nic(id=f"m{at}", numa_node=0, pcie_path=tuple(path.split()))
+
+
+def test_gpus_and_nics_below_one_switch_are_together() -> None:
+    gpus, nics = (gpu(0, "a x"), gpu(1, "b y"), gpu(2, "a x")), (nic(0, "b y"), nic(1, "c z"))
+    assert pcie_switches(machine(*gpus, nics=nics)) == (("g0", "g2"), ("g1", "m0"), ("m1",))
+
+
+def test_what_was_captured_tells_switches_of_those_whose_bridges_are_not_known() -> None:
+    links = (
+        Link(a="g0", b="m0", kind="PIX"),
+        Link(a="g1", b="m0", kind="PXB"),
+        Link(a="g1", b="m1", kind="PHB"),
+        Link(a="g0", b="g1", kind="NV", count=4),
+    )
+    found = machine(gpu(0, ""), gpu(1, ""), gpu(2, ""), nics=(nic(0), nic(1)), links=links)
+    assert pcie_switches(found) == (("g0", "g1", "m0"), ("g2",), ("m1",))
+
+
+def test_direct_links_are_told_by_whom_they_connect() -> None:
+    gpus = [gpu(at, "") for at in range(5)]
+    links = (
+        Link(a="g3", b="g4", kind="NV", count=1),
+        Link(a="g0", b="g1", kind="NV", count=2),
+        Link(a="g1", b="g2", kind="NV", count=2),
+        Link(a="g0", b="g2", kind="PIX"),
+    )
+    chain, pair = direct_links(machine(*gpus, links=links))
+    assert (chain.count, chain.gpus, chain.whole) == (2, ("g0", "g1", "g2"), False)
+    assert (pair.count, pair.pairs, pair.whole) == (1, (("g3", "g4"),), True)
+    ring = machine(*gpus[:3], links=(*links[1:3], Link(a="g2", b="g0", kind="NV", count=2)))
+    assert [each.whole for each in direct_links(ring)] == [True]
+    assert direct_links(machine(*gpus)) == ()
+
+
+def test_parts_that_a_later_pair_joins_are_one() -> None:
+    ends = [("g0", "g1"), ("g2", "g3"), ("g1", "g2")]
+    links = tuple(Link(a=a, b=b, kind="XGMI") for a, b in ends)
+    (found,) = direct_links(machine(*(gpu(at, "") for at in range(4)), links=links))
+    assert found.pairs == (("g0", "g1"), ("g1", "g2"), ("g2", "g3"))

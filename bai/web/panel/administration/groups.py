@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from bai.queries.facts.present import present_snapshot
 from bai.render.humanize import clean, duration, iso_time, name_list, slot_amount
 from bai.web.panel.administration.nodes import node_states
-from bai.web.panel.views.node_drawing import fill_step
+from bai.web.panel.views.device_drawing import fill_step
 from planner.advice.capacity import group_views
 from planner.model.slots import device_word, plural
 from schemas.problems.errors.command import NoSuchResource

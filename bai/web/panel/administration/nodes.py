@@ -14,7 +14,7 @@ from bai.render.humanize import clean, iso_time, join_limited
 from bai.render.nodes.health import health_summary
 from bai.render.nodes.rows import WORDS, node_cells, provision_word
 from bai.web.panel.views.cluster_map import rack_of
-from bai.web.panel.views.node_drawing import fill_step
+from bai.web.panel.views.device_drawing import fill_step
 from bai.web.panel.views.paging import Paging, kept
 from reconciler.plan.nodes.profile_status import profile_status
 from schemas.values.resource_ref import identity_of

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from bai.queries.facts.present import present_snapshot
 from bai.render.humanize import clean, duration, slot_amount, slot_amounts
-from bai.web.panel.views.node_drawing import fill_step
+from bai.web.panel.views.device_drawing import fill_step
 from planner.admission.quota import quota_standings
 from schemas.values.resource_ref import identity_of
 

@@ -11,7 +11,7 @@ from pydantic import BaseModel, Field
 
 from bai.render.humanize import clean, iso_time, short_name
 from bai.render.resources.volumes import most_text, used_text, volume_note
-from bai.web.panel.views.node_drawing import fill_step
+from bai.web.panel.views.device_drawing import fill_step
 from bai.web.panel.views.paging import Paging, kept
 from reconciler.values.volume_folders import trash_locations, volume_folders
 from schemas.kinds.storage import StorageHost

@@ -13,7 +13,8 @@ from bai.render.humanize import clean, format_milli, name_list, plural
 from bai.render.nodes.picture import count_cores
 from bai.render.nodes.rows import running_placements
 from bai.render.resources.loop_status import hold_lines, loop_lines, pass_lines
-from bai.web.panel.views.node_drawing import ANOTHER, DrawnNode, draw_node, fill_step, gpu_shares
+from bai.web.panel.views.device_drawing import ANOTHER, fill_step, gpu_shares
+from bai.web.panel.views.node_drawing import DrawnNode, draw_node
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:

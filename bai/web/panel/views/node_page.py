@@ -15,8 +15,9 @@ from bai.render.nodes.rows import node_row, provision_lines, provision_word, run
 from bai.render.plan.placements import kernel_cores, kernel_devices, kernel_memory
 from bai.render.printout import Printout
 from bai.web.panel.blocks import block_kinds
+from bai.web.panel.views.device_drawing import Holder, holder_of
 from bai.web.panel.views.event_rows import EventRow, event_rows
-from bai.web.panel.views.node_drawing import DrawnNode, Holder, draw_node, holder_of
+from bai.web.panel.views.node_drawing import DrawnNode, draw_node
 from reconciler.plan.nodes.profile_status import profile_status
 from schemas.problems.errors.command import NoSuchResource
 from schemas.values.resource_ref import identity_of

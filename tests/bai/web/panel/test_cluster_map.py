@@ -8,7 +8,7 @@ import pytest
 
 from bai.web.panel.views import cluster_map as module
 from bai.web.panel.views.cluster_map import ClusterMap, NodeCell, cluster_map
-from bai.web.panel.views.node_drawing import fill_step
+from bai.web.panel.views.device_drawing import fill_step
 from tests.bai.web.lab import Lab
 from tests.bai.web.panel.rendering import (
     LABELLED_NODE,

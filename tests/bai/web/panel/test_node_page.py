@@ -86,7 +86,7 @@ def test_parts_of_a_gpu_are_told_of_each_holder() -> None:
         for name, milli in (("p/a", 250), (f"{SECRET}/b", 250), (f"{SECRET}/c", 100))
     ]
     drawn = draw_node("here", node, held, lambda identity: SECRET not in identity, own="Session/p/a")
-    tiles = [gpu for numa in drawn.numa_nodes for gpu in numa.gpus] + list(drawn.unlocated_gpus)
+    tiles = [gpu for numa in drawn.numa_nodes for switch in numa.switches for gpu in switch.gpus]
     tile = next(gpu for gpu in tiles if gpu.index == 0)
     assert [(each.text, each.milli, each.own) for each in tile.holders] == [
         ("p/a", 250, True),

@@ -64,7 +64,7 @@ def held_in_json(values: dict[str, Any], side: str) -> Held:
 def held_in_picture(picture: DrawnNode) -> Held:
     found: Held = {}
     for numa in picture.numa_nodes:
-        for gpu in numa.gpus:
+        for gpu in (gpu for switch in numa.switches for gpu in switch.gpus):
             names = {f"Session/{each.text}" for each in gpu.holders}
             if names:
                 found[picture.name, gpu.title.partition(":")[0].split()[-1]] = names
