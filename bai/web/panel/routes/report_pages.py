@@ -81,5 +81,6 @@ def usage(
 
 @router.get("/clusters/{cluster}/capacity")
 def capacity(request: Request, cluster: VisitedCluster, visitor: PageViewer, group: Text = "") -> Response:
-    _ = PassView(cluster, visitor.principal).study  # Made before the page is, for which everybody else waits.
+    # Worked out before the page is made, for which everybody else waits.
+    _ = PassView(cluster, visitor.principal).capacities
     return _report(request, cluster, visitor, models.CapacityQuery.of(group=group), "Capacity", group=group)
