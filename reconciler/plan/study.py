@@ -41,8 +41,11 @@ class Study:
 
     def carried_out(self, actual: Actual, done: Collection[str]) -> Study:
         """What is left of it once those actions (by resource) are done, and `actual` is what came of that:
-        whoever has ended meanwhile neither holds anything nor waits any more. Nobody is placed anew."""
-        placed, over = self.placed, frozenset(_ended_meanwhile(self.context.actual, actual))
+        whoever has ended meanwhile, and is not to be started again, neither holds anything nor waits any
+        more. Nobody is placed anew."""
+        unfinished = {each.id for each in self.plan.changes} - set(done)
+        over = frozenset(_ended_meanwhile(self.context.actual, actual)) - unfinished
+        placed = self.placed
         if over:
             placed = replace(
                 placed,
