@@ -5,15 +5,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from bai.render.printout import Printout, plain_lines
-from bai.render.resources.history import HistoryEntry, history_entries, history_json, history_line
+from bai.render.resources.history import HistoryEntry, history_entry, history_json, history_line
 from reconciler.sources.commit_facts import CommitFacts
 
 if TYPE_CHECKING:
     from bai.queries.models import HistoryQuery
     from bai.queries.view import ClusterView
-
-PAGE = 2000
-"""Entries of the audit that are read at first."""
 
 
 def answer(view: ClusterView, query: HistoryQuery) -> Printout:
@@ -33,14 +30,10 @@ def answer(view: ClusterView, query: HistoryQuery) -> Printout:
 
 
 def newest_entries(view: ClusterView, count: int) -> list[HistoryEntry]:
-    """So many, the newest first, from no more of the audit than they need."""
+    """So many, the newest first: what applies did is counted where it is written down."""
     if view.store is None:
         return []
-    limit = PAGE
-    while True:
-        entries = view.store.audit(view.cluster, limit=limit)
-        found = history_entries(entries)
-        # The oldest one's actions may go on before the page.
-        if len(found) > count or len(entries) < limit:
-            return found[:count]
-        limit *= 4
+    told = view.store.cluster_entries(view.cluster, count)
+    applies = [each.apply for each in told if each.verb == "apply" and each.apply]
+    actions = view.store.count_actions(view.cluster, applies)
+    return [history_entry(each, actions.get(each.apply, {})) for each in told]

@@ -20,7 +20,7 @@ from reconciler.plan.nodes.profile_status import profile_status
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Callable, Collection
 
     from bai.queries.models import Form, NodesQuery
     from bai.queries.view import ClusterView
@@ -33,15 +33,15 @@ def answer(view: ClusterView, query: NodesQuery) -> Printout:
     return list_nodes(view, query.name, query.form)
 
 
-def list_nodes(view: ClusterView, name: str, form: Form) -> Printout:
-    """The nodes, or the one named."""
-    rows = node_rows(view.desired, view.actual)
+def list_nodes(view: ClusterView, name: str, form: Form, part: Callable[[int], slice] = slice) -> Printout:
+    """The nodes, or the one named; those that `part` says when it hears how many there are."""
+    names = sorted(node.name for node in view.desired.repository.nodes_of(view.desired.cluster))
     if name:
-        wanted = ref_of(resolve_name(name, [identity_of("Node", row.name) for row in rows], "Node")).name
-        rows = [row for row in rows if row.name == wanted]
+        names = [ref_of(resolve_name(name, [identity_of("Node", each) for each in names], "Node")).name]
+    rows = node_rows(view.desired, view.actual, set(names[part(len(names))]))
     if form == "json":
         return Printout("bai.nodes/v1", {"nodes": [node_json(row) for row in rows]})
-    wide, profiles = form == "wide", any(row.profile_status for row in rows)
+    wide, profiles = form == "wide", any(profile_status(view.actual, each) for each in names)
     head = node_columns(wide=wide, profiles=profiles)
     cells = tuple(tuple(node_cells(row, wide=wide, profiles=profiles)) for row in rows)
     return Printout(blocks=(Table(tuple(head), cells, empty="The cluster has no Node."),))

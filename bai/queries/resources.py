@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from bai.queries.facts.hold_notes import hold_notes
@@ -34,16 +34,22 @@ _WIDE_COLUMNS = ("generation", "group", "cores", "memory", "devices")
 
 def answer(view: ClusterView, query: GetQuery) -> Printout:
     """Raises NoSuchResource, AmbiguousName, CommandError."""
+    return answer_part(view, query, slice)
+
+
+def answer_part(view: ClusterView, query: GetQuery, part: Callable[[int], slice]) -> Printout:
+    """The same with some of the sessions, or nodes: those that `part` says when it hears how many there are.
+    The others are not put into words."""
     if query.kind and query.kind != kind_of(query.kind):
         raise no_such_kind(query.kind)
     if query.kind == "Node":
         from bai.queries.nodes import list_nodes
 
-        return list_nodes(view, query.name, query.form)
+        return list_nodes(view, query.name, query.form, part)
     asked = session_filter(view, query)
     identities = {each for each in {*view.wanted, *view.observed.existing} if view.lists(each)}
     only = chosen_identities(query.name, query.kind, query.project, identities)
-    rows = _session_rows(view, query, asked, only)
+    rows = _session_rows(view, query, asked, only, part)
     waits = view.waits if query.kind in ("Session", "") else {}
     notes = hold_notes(view.directives)
     if query.form == "json":
@@ -96,14 +102,19 @@ def session_document(desired: Desired, actual: Actual, identity: str) -> Mapping
 
 
 def _session_rows(
-    view: ClusterView, query: GetQuery, asked: SessionFilter, only: Collection[str]
+    view: ClusterView,
+    query: GetQuery,
+    asked: SessionFilter,
+    only: Collection[str],
+    part: Callable[[int], slice],
 ) -> list[SessionRow]:
     sessions = session_facts(view.observed, view.wanted, view.now, only)
 
     def document_of(identity: str) -> Mapping[str, object]:
         return session_document(view.desired, view.observed, identity)
 
-    return list(map(session_row, sort_rows(choose_rows(sessions, asked, document_of), query.sort)))
+    found = sort_rows(choose_rows(sessions, asked, document_of), query.sort)
+    return list(map(session_row, found[part(len(found))]))
 
 
 def _session_table(rows: Sequence[SessionRow], waits: Mapping[str, Wait], *, wide: bool) -> Table:

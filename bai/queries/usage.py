@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from bai.render.analysis.usage_report import incomplete_note, usage_columns, usage_json, usage_rows
+from bai.render.analysis.usage_report import (
+    incomplete_note,
+    known_times,
+    usage_columns,
+    usage_json,
+    usage_rows,
+)
 from bai.render.printout import Printout, Table
 from reconciler.values.records import Holdings
 from reconciler.values.usage.totals import By, HeldTotal, Period, held_allocations, held_totals, key_of
@@ -19,13 +25,13 @@ def answer(view: ClusterView, query: UsageQuery) -> Printout:
     """Of the sessions that may be seen."""
     period = Period(query.since, view.now if query.until is None else query.until)
     totals, complete_since = read_usage(view, query.by, period)
-    report = {"cluster": view.cluster, **usage_json(query.by, period, totals, complete_since)}
     if query.form == "json":
+        report = {"cluster": view.cluster, **usage_json(query.by, period, totals, complete_since)}
         return Printout("bai.usage/v1", report)
     wide = query.form == "wide"
     rows = tuple(map(tuple, usage_rows(query.by, totals, wide=wide)))
     table = Table(tuple(usage_columns(query.by, wide=wide)), rows, "Nothing was held.")
-    note = incomplete_note(report)
+    note = incomplete_note(known_times(period, complete_since))
     return Printout(blocks=(table,), notes=(note,) if note else ())
 
 

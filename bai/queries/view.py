@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from bai.render.resources.loop_status import LoopStatus
+    from planner.advice.capacity import GroupCapacity
     from planner.model.types import Wait
     from providers.storage.base import FolderState, VolumeFolder
     from reconciler.gitops.directives import Directives
@@ -105,6 +106,11 @@ class ClusterView(Protocol):
     @property
     def study(self) -> Study:
         """A plan of everything, with what the planner saw."""
+        ...
+
+    @property
+    def capacities(self) -> tuple[GroupCapacity, ...]:
+        """What each resource group has room for, before and after that plan."""
         ...
 
     def review(self, commit: str) -> Review:
@@ -247,6 +253,13 @@ class WorkspaceView:
     @cached_property
     def study(self) -> Study:
         return self._workspace.study(offline=self._offline)
+
+    @property
+    def capacities(self) -> tuple[GroupCapacity, ...]:
+        from planner.advice.capacity import capacities
+        from reconciler.workspace.placement_policies import planner_for
+
+        return capacities(self.study.before, self.study.after, planner_for(self.desired))
 
     def folder_state(self, folder: VolumeFolder) -> FolderState | None:
         storage = self._workspace.storage

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from bai.web.etag_cache import EtagCache
 from reconciler.controller.cycle import ReconcileCycle
 from reconciler.controller.loop import Loop
+from reconciler.controller.pass_studies import PassStudies
 from reconciler.controller.stages import STUCK_AFTER, LoopPulse, StageListener, StageListeners, stuck_loops
 from reconciler.gitops.directives import request_reconcile
 from reconciler.notify.dispatcher import Dispatcher
 from reconciler.observe.shared_usage import SharedUsage
-from reconciler.plan.study import Study
 from reconciler.sources.commit_facts import CommitFactsCache
-from reconciler.values.state import Actual, Desired
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +49,7 @@ class ServedCluster:
     """Answers that are the same from pass to pass."""
     store_cache: EtagCache = field(default_factory=EtagCache)
     """Answers that rest on the store, too."""
-    _studying: threading.Lock = field(default_factory=threading.Lock)
-    _study: tuple[Actual, Study] | None = None
+    studies: PassStudies = field(default_factory=PassStudies)
     commit_facts: CommitFactsCache = field(default_factory=CommitFactsCache)
     """What git here says of commits."""
     usage: SharedUsage = field(default_factory=SharedUsage)
@@ -76,20 +74,6 @@ class ServedCluster:
     def find_commit(self, name: str) -> str:
         """The full name of a commit. Raises BaiError."""
         return self.loop.documents.find_commit(name, self.loop.workspace.source, fresh=not self.loop.leads())
-
-    def study(self, desired: Desired, actual: Actual) -> Study:
-        """A plan of everything on what a pass saw, with what the planner saw: made once for each pass that
-        somebody asks about."""
-        from reconciler.plan.pipeline import make_study
-        from reconciler.plan.plan_request import PlanRequest
-        from reconciler.workspace.placement_policies import planner_for
-
-        with self._studying:
-            if self._study is None or self._study[0] is not actual:
-                now = self.loop.workspace.clock.now()
-                request = PlanRequest(desired, actual, now, place=planner_for(desired))
-                self._study = actual, make_study(request)
-            return self._study[1]
 
     def version(self) -> Hashable:
         """Changes with everything that answers are made of: passes, the store, who leads. Raises

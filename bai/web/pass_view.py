@@ -19,7 +19,8 @@ from reconciler.values.state import Actual, Desired
 if TYPE_CHECKING:
     from bai.queries.view import Samples
     from bai.render.resources.loop_status import LoopStatus
-    from planner.model.types import Wait
+    from planner.advice.capacity import GroupCapacity, GroupView
+    from planner.model.types import Snapshot, Wait
     from providers.storage.base import FolderState, VolumeFolder
     from reconciler.plan.study import Study
     from reconciler.review.values import Review
@@ -38,6 +39,7 @@ class PassView:
 
     def __init__(self, cluster: ServedCluster, user: Principal) -> None:
         done, self.actual, self.plan = last_plan(cluster, user)
+        self._done = done
         if done.desired is None:
             raise HTTPException(503, "nothing was seen yet", headers={"Retry-After": "2"})
         self.desired: Desired = done.desired
@@ -121,7 +123,21 @@ class PassView:
 
     @property
     def study(self) -> Study:
-        return self._cluster.study(self.desired, self.actual)
+        return self._cluster.studies.study(self._done, self.now)
+
+    @property
+    def capacities(self) -> tuple[GroupCapacity, ...]:
+        return self._cluster.studies.capacities(self._done, self.now)
+
+    @property
+    def present(self) -> Snapshot:
+        """The cluster as it is now, as the planner sees it; nobody waits in it."""
+        return self._cluster.studies.present(self._done, self.now)
+
+    @property
+    def room(self) -> Mapping[str, GroupView]:
+        """What each resource group gives and still fits now, by name."""
+        return self._cluster.studies.room(self._done, self.now)
 
     def folder_state(self, folder: VolumeFolder) -> FolderState | None:
         return (self.actual.volumes or {}).get(folder.volume)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from planner.model.types import Wait
 from reconciler.values.plan import Plan
@@ -16,6 +17,9 @@ from schemas.problems.errors.repository import CannotRead, InvalidRepository
 from schemas.problems.errors.store import LeaseHeld
 from schemas.repository.repository import Repository
 from schemas.values.once_per_value import once_per_value
+
+if TYPE_CHECKING:
+    from reconciler.plan.study import Study
 
 
 @dataclass(frozen=True)
@@ -34,6 +38,9 @@ class ReconcileCycle:
     actual: Actual | None = None
     """What was seen last: after an apply, what came of it."""
     plan: Plan | None = None
+    study: Study | None = None
+    """What the first plan of the pass was made in, that of everything but what is left alone after failures;
+    the same object for as long as it is the same plan."""
     result: ApplyResult | None = None
     violations: tuple[Violation, ...] = ()
     """Why the pass left resources as they are, though the documents say otherwise."""

@@ -204,7 +204,7 @@ class Loop:
             plan = self._plan_around_violations(
                 left, lambda: workspace.plan(PlanOptions(without=frozenset(left)), actual=actual)
             )
-        self._cycle = replace(self._cycle, plan=plan)
+        self._cycle = replace(self._cycle, plan=plan, study=workspace.first_study(actual))
         self._report_waits(plan)
         for line in provisioning_lines(plan):
             self._report(line)

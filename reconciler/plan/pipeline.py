@@ -16,6 +16,8 @@ done. No stage reads what a later one makes.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from reconciler.plan.actions.make_actions import make_actions
 from reconciler.plan.actions.order import order_actions
 from reconciler.plan.decide.decide_sessions import decide_sessions
@@ -27,19 +29,29 @@ from reconciler.plan.study import Study
 from reconciler.values.plan import Plan
 
 
+@dataclass(frozen=True, slots=True)
+class TimedPlan:
+    """`valid_until`: seconds since the epoch, exclusive. `study`: what it was made in; None where nothing was
+    decided."""
+
+    plan: Plan
+    valid_until: float
+    study: Study | None = None
+
+
 def make_plan(request: PlanRequest) -> Plan:
     """What an apply would do, and why the rest is not done. What is protected, or against a Policy, stands in
     the plan's `violations`. Raises PlanError for a request that cannot be met."""
-    return make_timed_plan(request)[0]
+    return make_timed_plan(request).plan
 
 
-def make_timed_plan(request: PlanRequest) -> tuple[Plan, float]:
-    """The same, and until when (seconds since the epoch, exclusive) it is the plan of an equal request."""
+def make_timed_plan(request: PlanRequest) -> TimedPlan:
+    """The same, and until when it is the plan of an equal request."""
     if request.options.refresh_only:
         context = prepare(request)
-        return seal_refresh(context), context.time.valid_until
+        return TimedPlan(seal_refresh(context), context.time.valid_until)
     study = make_study(request)
-    return study.plan, study.context.time.valid_until
+    return TimedPlan(study.plan, study.context.time.valid_until, study)
 
 
 def make_study(request: PlanRequest) -> Study:

@@ -10,20 +10,19 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from math import inf
 
-from reconciler.plan.pipeline import make_timed_plan
+from reconciler.plan.pipeline import TimedPlan, make_timed_plan
 from reconciler.plan.plan_request import PlanRequest
+from reconciler.plan.study import Study
 from reconciler.values.plan import Plan
 
 
 @dataclass(frozen=True, slots=True)
 class _KnownPlan:
     request: PlanRequest
-    plan: Plan
-    valid_until: float
-    """Seconds since the epoch, exclusive."""
+    made: TimedPlan
 
     def answers(self, request: PlanRequest) -> bool:
-        if not self.request.now <= request.now < self.valid_until:
+        if not self.request.now <= request.now < self.made.valid_until:
             return False
         return _inputs(self.request) == _inputs(request)
 
@@ -37,16 +36,21 @@ class PlanCache:
     @property
     def valid_until(self) -> float:
         """Until when (seconds since the epoch, exclusive) the last plan is the one of an equal request."""
-        return self._known.valid_until if self._known is not None else -inf
+        return self._known.made.valid_until if self._known is not None else -inf
+
+    @property
+    def study(self) -> Study | None:
+        """What the last plan was made in: the same object for as long as it is the same plan."""
+        return self._known.made.study if self._known is not None else None
 
     def plan(self, request: PlanRequest) -> Plan:
         """What `make_plan` gives. Raises what it does."""
         if self._known is not None and self._known.answers(request):
-            return replace(self._known.plan, made_at=request.now)
+            return replace(self._known.made.plan, made_at=request.now)
         self._known = None
-        plan, valid_until = make_timed_plan(request)
-        self._known = _KnownPlan(request, plan, valid_until)
-        return plan
+        made = make_timed_plan(request)
+        self._known = _KnownPlan(request, made)
+        return made.plan
 
 
 def _inputs(request: PlanRequest) -> tuple[object, ...]:

@@ -121,6 +121,22 @@ class StoreReader(ABC):
         with self._asking() as ask:
             return reads.read_entries(ask, cluster, **asked)
 
+    def cluster_entries(self, cluster: str, limit: int) -> tuple[Audit, ...]:
+        """Of the audit, the newest so many that are of no resource, newest first: applies and orders."""
+        with self._asking() as ask:
+            return reads.read_cluster_entries(ask, cluster, limit)
+
+    def count_actions(self, cluster: str, applies: Sequence[str]) -> dict[str, dict[str, int]]:
+        """By apply, of how many resources the audit says each verb."""
+        with self._asking() as ask:
+            return reads.count_actions(ask, cluster, applies)
+
+    def actions(self, cluster: str, apply: str, first: int, count: int) -> tuple[Audit, ...]:
+        """Of an apply's actions so many, from `first` (from 0) on, and which of these failed; and where
+        policies did not count."""
+        with self._asking(one_moment=True) as ask:
+            return reads.read_actions(ask, cluster, apply, first, count)
+
     def audited_resources(self, cluster: str) -> set[str]:
         """Identities of all resources that the audit has entries of."""
         with self._asking() as ask:

@@ -51,6 +51,11 @@ class AuditQuery(TypedDict, total=False):
     """Only the newest so many."""
 
 
+_MOST_NAMES = 500
+"""Of one question: engines bound how many parameters it has."""
+_IS_ACTION = "NOT IN ('apply', 'failed', 'override')"
+
+
 def read_recorded(ask: Ask, cluster: str, kind: str, only: str = "") -> dict[str, Recorded]:
     """What is recorded of one kind (or of the one resource `only`) in a cluster, in the order of
     identities."""
@@ -168,6 +173,45 @@ def read_entries(ask: Ask, cluster: str, **asked: Unpack[AuditQuery]) -> tuple[A
     sql = f"SELECT * FROM audit WHERE {' AND '.join(terms)}"
     found = ask(_newest(sql, asked.get("limit")), **values)
     return tuple(rows.audit_from_row(row) for row in reversed(found))
+
+
+def read_cluster_entries(ask: Ask, cluster: str, limit: int) -> tuple[Audit, ...]:
+    """The newest so many entries of the audit that are of no resource, newest first: applies, and what the
+    loop was told."""
+    sql = "SELECT * FROM audit WHERE cluster = :cluster AND resource = ''"
+    return tuple(rows.audit_from_row(row) for row in ask(_newest(sql, limit), cluster=cluster))
+
+
+def count_actions(ask: Ask, cluster: str, applies: Sequence[str]) -> dict[str, dict[str, int]]:
+    """By apply, of how many resources the audit says each verb."""
+    found: dict[str, dict[str, int]] = {}
+    for at in range(0, len(applies), _MOST_NAMES):
+        names = {f"apply{number}": name for number, name in enumerate(applies[at : at + _MOST_NAMES])}
+        chosen = ", ".join(f":{name}" for name in names)
+        sql = (
+            'SELECT "apply", verb, COUNT(*) AS number FROM audit WHERE cluster = :cluster '
+            f'AND "apply" IN ({chosen}) AND verb <> \'apply\' GROUP BY "apply", verb'
+        )
+        for row in ask(sql, cluster=cluster, **names):
+            found.setdefault(row["apply"], {})[row["verb"]] = row["number"]
+    return found
+
+
+def read_actions(ask: Ask, cluster: str, apply: str, first: int, count: int) -> tuple[Audit, ...]:
+    """Of the actions of an apply, in their order, those from `first` (from 0) on; with what failed of them,
+    and every policy that did not count."""
+    mine = 'FROM audit WHERE cluster = :cluster AND "apply" = :apply'
+    asked = {"cluster": cluster, "apply": apply}
+    # By the plus no engine walks the whole audit for its order: what is of the apply is found, and sorted.
+    page = f"SELECT seq {mine} AND verb {_IS_ACTION} ORDER BY +seq LIMIT {int(count)} OFFSET {int(first)}"
+    found = [*ask(f"SELECT * FROM audit WHERE seq IN ({page}) ORDER BY seq", **asked)]
+    if found:
+        names = {f"resource{number}": row["resource"] for number, row in enumerate(found)}
+        theirs = ", ".join(f":{name}" for name in names)
+        failed = f"SELECT * {mine} AND verb = 'failed' AND resource IN ({theirs}) ORDER BY seq"
+        found += ask(failed, **asked, **names)
+    found += ask(f"SELECT * {mine} AND verb = 'override' ORDER BY seq", **asked)
+    return tuple(map(rows.audit_from_row, found))
 
 
 def _newest(sql: str, limit: int | None) -> str:

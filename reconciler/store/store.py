@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from sqlalchemy import Connection, Engine, Table, select
+from sqlalchemy import Connection, Engine, Table, func, select
 
 from reconciler.store import audit, change_feed, clock_repair, leases, nodes, rows, usage_and_contact, writes
 from reconciler.store.allocations import read_holdings
@@ -208,14 +208,28 @@ class Store(StoreReader):
 
     # Journal and events
 
-    def journal(self, cluster: str, apply: str | None = None) -> tuple[JournalEntry, ...]:
-        """The journal in order, of one apply or of all."""
+    def journal(
+        self, cluster: str, apply: str | None = None, actions: Sequence[str] | None = None
+    ) -> tuple[JournalEntry, ...]:
+        """The journal in order, of one apply or of all; of `actions` alone, where these are given."""
         table = tables.journal
         query = select(table).where(table.c.cluster == cluster).order_by(table.c.seq)
         if apply is not None:
             query = query.where(table.c.apply == apply)
+        if actions is not None:
+            query = query.where(table.c.action.in_(actions))
         with query_connection(self._engine, self.address) as connection:
             return tuple(rows.journal_entry_from_row(row) for row in connection.execute(query).mappings())
+
+    def journal_times(self, cluster: str, apply: str) -> tuple[float, float] | None:
+        """Of the first and the last step of an apply that the journal still has."""
+        table = tables.journal
+        query = select(func.min(table.c.at), func.max(table.c.at)).where(
+            table.c.cluster == cluster, table.c.apply == apply
+        )
+        with query_connection(self._engine, self.address) as connection:
+            first, last = connection.execute(query).one()
+        return None if first is None else (first, last)
 
     def open_intents(self, cluster: str) -> tuple[JournalEntry, ...]:
         """Steps that were about to happen and of which it is not known whether they did."""

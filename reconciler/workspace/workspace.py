@@ -65,6 +65,7 @@ class Workspace(ClusterConnections):
         self.document_cache, self._desired_cache = DocumentCache(), DesiredCache()
         self._plan_cache: PlanCache | None = None
         self.existing_memo = ExistingMemo()
+        self._studied: tuple[Actual, Study | None] | None = None
         self._desired: Desired | None = None
         self.activity: ActivityListener = NOBODY_WAITS
         self.last_refresh: Actual | None = None
@@ -224,6 +225,8 @@ class Workspace(ClusterConnections):
             self._plan_cache = PlanCache()
         with self.activity.during(f"planning {len(desired.sessions())} sessions"):
             plan = self._plan_cache.plan(request)
+        if self._studied is None or self._studied[0] is not actual:
+            self._studied = actual, self._plan_cache.study
         if offline:
             return plan
         look_up = partial(
@@ -231,12 +234,20 @@ class Workspace(ClusterConnections):
             repository=self.repository, secret=self.secrets.for_infrastructure,
         )  # fmt: skip
         with self.activity.during("asking registries about images"):
-            return replan_with_lookups(plan, request, remember=self._remember_images, look_up=look_up)
+            found = replan_with_lookups(plan, request, remember=self._remember_images, look_up=look_up)
+        if found is not plan:
+            self._studied = actual, None
+        return found
 
     @property
     def plan_valid_until(self) -> float:
         """Until when (seconds since the epoch, exclusive) the last plan is the one of what it was made of."""
         return self._plan_cache.valid_until if self._plan_cache is not None else -inf
+
+    def first_study(self, actual: Actual) -> Study | None:
+        """What the first plan of this very observation was made in; the same object for as long as the plan
+        is the same. None where none was made, or registries had to be asked for it."""
+        return self._studied[1] if self._studied is not None and self._studied[0] is actual else None
 
     def _remember_images(self, facts: Sequence[ImageFacts]) -> None:
         with contextlib.suppress(StoreError):  # What is not remembered is asked again.

@@ -12,10 +12,9 @@ import pytest
 from reconciler.controller.loop import Loop
 from reconciler.controller.loop_options import LoopOptions
 from reconciler.plan import plan_cache
-from reconciler.plan.pipeline import make_plan
+from reconciler.plan.pipeline import TimedPlan, make_plan
 from reconciler.plan.plan_request import PlanRequest
 from reconciler.values.encoding.plan_json import dump_plan
-from reconciler.values.plan import Plan
 from reconciler.values.plan_options import PlanOptions
 from reconciler.workspace.workspace import Workspace
 from tests.reconciler.lab import Lab, session
@@ -28,9 +27,9 @@ DAY = 86_400.0
 def made(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """When plans were really made."""
     found: list[float] = []
-    make: Callable[[PlanRequest], tuple[Plan, float]] = plan_cache.make_timed_plan
+    make: Callable[[PlanRequest], TimedPlan] = plan_cache.make_timed_plan
 
-    def counted(request: PlanRequest) -> tuple[Plan, float]:
+    def counted(request: PlanRequest) -> TimedPlan:
         found.append(request.now)
         return make(request)
 

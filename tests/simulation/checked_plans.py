@@ -60,9 +60,10 @@ class OfflinePlans:
             reader.asked = []
             actual = add_recorded(reader, ProviderReading(), CLUSTER, repo=REPO)
             asked, reader.asked = tuple(reader.asked), None
-            plan, until = make_timed_plan(PlanRequest(documents.made_anew(), actual, now))
+            made = make_timed_plan(PlanRequest(documents.made_anew(), actual, now))
+            plan = made.plan
             self._compare(documents, actual, reader, now, plan)
-            self._known = [*self._known[-1:], _Remembered(documents.text, asked, until, plan)]
+            self._known = [*self._known[-1:], _Remembered(documents.text, asked, made.valid_until, plan)]
             for later in (now + 100.0, now + 5000.0):
                 self._compare(documents, actual, reader, later)
         values = json.loads(json.dumps(idle_plan_values(plan)))
@@ -76,7 +77,7 @@ class OfflinePlans:
             same = known.documents == documents.text and known.plan.made_at <= now < known.until
             if not same or clock_doubts(actual, now) or not reader.answers_as_before(known.asked):
                 continue
-            plan = plan or make_timed_plan(PlanRequest(documents.made_anew(), actual, now))[0]
+            plan = plan or make_plan(PlanRequest(documents.made_anew(), actual, now))
             self.found += 1
             if dump_plan(replace(plan, made_at=0.0)) != dump_plan(replace(known.plan, made_at=0.0)):
                 raise Violation(f"not the plan of what is recorded:\n{known.plan}\n{plan}")

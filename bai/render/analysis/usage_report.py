@@ -65,11 +65,18 @@ def usage_json(
     """`bai.usage/v1`; `since`: from when on everything is known."""
     return {
         "by": by,
+        **known_times(period, since),
+        "items": [{**names_of(by, key), **_total_json(total)} for key, total in totals.items()],
+        "total": _total_json(sum_of(totals)),
+    }
+
+
+def known_times(period: Period, since: float | None) -> dict[str, Any]:
+    """Of a `bai.usage/v1`, what it is about, and from when on everything is known."""
+    return {
         "since": iso_time(period.since),
         "until": iso_time(period.until),
         "completeSince": iso_time(since) if since is not None else None,
-        "items": [{**names_of(by, key), **_total_json(total)} for key, total in totals.items()],
-        "total": _total_json(sum_of(totals)),
     }
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -44,33 +43,15 @@ class HistoryEntry:
     """Of an apply: its name."""
 
 
-def history_entries(entries: Iterable[Audit]) -> list[HistoryEntry]:
-    """The newest first. `entries`: of one cluster, in their order."""
-    all_ = list(entries)
-    actions: dict[str, Counter[str]] = {}
-    for entry in all_:
-        if entry.resource and entry.apply:
-            actions.setdefault(entry.apply, Counter())[entry.verb] += 1
-    found = []
-    for entry in all_:
-        if entry.verb == "apply":
-            counts = dict(actions.get(entry.apply, {}))
-            failed = counts.pop("failed", 0)
-            found.append(
-                HistoryEntry(
-                    entry.at,
-                    "apply",
-                    entry.actor,
-                    entry.commit,
-                    entry.plan,
-                    done=counts,
-                    failed=failed,
-                    apply=entry.apply,
-                )
-            )
-        elif not entry.resource:
-            found.append(HistoryEntry(entry.at, entry.verb, entry.actor, entry.commit, why=entry.cause))
-    return found[::-1]
+def history_entry(told: Audit, actions: Mapping[str, int]) -> HistoryEntry:
+    """`told`: an entry of the audit that is of no resource. `actions`: how many an apply has of each verb."""
+    if told.verb != "apply":
+        return HistoryEntry(told.at, told.verb, told.actor, told.commit, why=told.cause)
+    done = {verb: count for verb, count in actions.items() if verb != "failed"}
+    return HistoryEntry(
+        told.at, "apply", told.actor, told.commit, told.plan,
+        done=done, failed=actions.get("failed", 0), apply=told.apply,
+    )  # fmt: skip
 
 
 def outcome_text(each: HistoryEntry) -> str:

@@ -40,13 +40,13 @@ def snapshot_after(context: PlanContext, result: PlacementResult) -> Snapshot:
 def snapshot_now(desired: Desired, actual: Actual, nodes: Mapping[str, NodeInfo], now: float) -> Snapshot:
     """The cluster as it is, where nobody has planned; nobody waits in it. Sessions may be pushed out but for
     those that are protected."""
-    wanted = desired.sessions()
+    wanted, held = desired.sessions(), held_now(actual)
     movable = {
-        name
-        for name, item in actual.existing.items()
-        if not item.protected and not (name in wanted and wanted[name].protected)
+        item.id
+        for item, _ in held
+        if not item.protected and not (item.id in wanted and wanted[item.id].protected)
     }
-    return make_snapshot(desired, actual, nodes, held_now(actual), (), now, movable)
+    return make_snapshot(desired, actual, nodes, held, (), now, movable)
 
 
 def _snapshot(context: PlanContext, running: Iterable[tuple[Existing, Placement]]) -> Snapshot:

@@ -188,6 +188,7 @@ audit = Table(
     Column("changes", EscapedText, nullable=False),
     Index("audit_cluster", "cluster", "seq"),
     Index("audit_resource", "cluster", "resource", "seq"),
+    Index("audit_apply", "cluster", "apply", "verb"),
 )
 """Triggers refuse to change or delete rows. `changes` is JSON."""
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import threading
+from collections import Counter
 from pathlib import Path
 
 import pytest
 from pydantic import TypeAdapter
 
 from bai.cli.inspect.session_watch import ServerNews, SessionWatch
-from bai.queries import history, models
+from bai.queries import models
 from bai.queries.answers import MODULES, answer
 from bai.queries.view import WorkspaceView
 from bai.remote.client import ApiClient
 from bai.remote.cluster import RemoteCluster
 from bai.render.printout import Printout
-from bai.render.resources.history import history_entries, history_json
+from bai.render.resources.history import history_entry, history_json
 from providers.fake import SimulatedLoad
 from reconciler.gitops.directives import read_directives
 from schemas.problems.errors.server import ServerRefused
@@ -97,19 +98,20 @@ def test_the_server_answers_as_the_repository_does(
     assert here.document or any(values.dump_python(here)["blocks"])
 
 
-@pytest.mark.parametrize("page", [1, 2, 5])
 @pytest.mark.parametrize("tail", [1, 2, 3, 100])
-def test_history_is_whole_though_the_audit_is_read_in_part(
-    full: Lab, monkeypatch: pytest.MonkeyPatch, page: int, tail: int
-) -> None:
+def test_history_is_whole_though_the_audit_is_read_in_part(full: Lab, tail: int) -> None:
     full.drop("a")
     full.once()
     full.write("d", session("d", BIG))
     full.once()
     view = WorkspaceView.of(full.loop.workspace)
-    whole = history_entries(full.workspace.store.audit("here"))
+    entries = full.workspace.store.audit("here")
+    actions = {
+        each.apply: Counter(one.verb for one in entries if one.resource and one.apply == each.apply)
+        for each in entries
+    }
+    whole = [history_entry(each, actions[each.apply]) for each in reversed(entries) if not each.resource]
     assert len(whole) >= 3 and any(sum(each.done.values()) > 2 for each in whole)
-    monkeypatch.setattr(history, "PAGE", page)
     items = answer(view, models.HistoryQuery(tail=tail, form="json")).document["items"]
     assert items == [history_json(each) for each in whole[:tail]]
 

@@ -86,6 +86,7 @@ def test_a_store_of_before_says_since_when_it_knows(store: Store) -> None:
     engine = open_engine(store.address)
     with engine.begin() as connection:
         for statement in (
+            "DROP INDEX audit_apply",
             "DROP TABLE figures",
             "DROP TABLE enforcement",
             "DROP TABLE allocations",

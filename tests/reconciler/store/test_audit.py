@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import sqlite3
+
 import pytest
 from sqlalchemy import text
 
+from reconciler.store import rows
 from reconciler.store.database.engine import open_engine, write_transaction
+from reconciler.store.reader import open_file_reader
 from reconciler.store.store import Store
 from reconciler.values.records import Audit, FieldChange
 from schemas.problems.errors.store import LeaseLost, StoreError
@@ -98,3 +103,79 @@ def test_breaking_a_lease_is_written_down(store: Store) -> None:
     store.unlock(CLUSTER, actor="bob", now=6.0)
     (entry,) = store.audit(CLUSTER)
     assert (entry.verb, entry.actor, entry.at) == ("unlock", "bob", 5.0) and "ada" in entry.cause
+
+
+def _applied(store: Store) -> None:
+    """Two applies of many actions, some of which fail, and an order between them."""
+    lease = store.acquire(CLUSTER, "ada", 60, 0)
+    for name in ("here-1", "here-2"):
+        told = [Audit("apply", "", 1.0, "9 actions", apply=name)]
+        told += [Audit("create", f"Session/p/s{at}", 2.0, "new", apply=name) for at in range(5)]
+        told += [Audit("delete", f"Session/p/t{at}", 3.0, "gone", apply=name) for at in range(4)]
+        told += [Audit("override", "Session/p/s0", 3.0, "why", apply=name)]
+        told += [Audit("failed", f"Session/p/s{at}", 4.0, f"no {at}", apply=name) for at in (1, 4)]
+        store.write(lease, [*told, Audit("suspend", "", 5.0, "a break"), Audit("create", "Project/p", 5.0)])
+
+
+def test_what_applies_did_is_counted_where_it_stands(store: Store) -> None:
+    _applied(store)
+    told = [(each.verb, each.apply) for each in store.cluster_entries(CLUSTER, 3)]
+    assert told == [("suspend", ""), ("apply", "here-2"), ("suspend", "")]
+    counts = {"create": 5, "delete": 4, "failed": 2, "override": 1}
+    assert store.count_actions(CLUSTER, ["here-1", "here-2", "no"]) == {"here-1": counts, "here-2": counts}
+    many = [f"here-{at}" for at in range(1200)]
+    assert store.count_actions(CLUSTER, many) == {"here-1": counts, "here-2": counts}
+    assert store.count_actions(CLUSTER, []) == {} == store.count_actions("elsewhere", ["here-1"])
+
+
+def test_actions_of_an_apply_are_read_in_parts(store: Store) -> None:
+    _applied(store)
+    beside = {"failed", "override"}
+    seen = []
+    for first in range(0, 9, 4):
+        part = store.actions(CLUSTER, "here-1", first, 4)
+        mine = [each.resource for each in part if each.verb not in beside]
+        failed = {each.resource for each in part if each.verb == "failed"}
+        assert failed == {"Session/p/s1", "Session/p/s4"} & set(mine)
+        assert [each.resource for each in part if each.verb == "override"] == ["Session/p/s0"]
+        seen += mine
+    assert seen == [*(f"Session/p/s{at}" for at in range(5)), *(f"Session/p/t{at}" for at in range(4))]
+    assert [each.verb for each in store.actions(CLUSTER, "here-1", 9, 4)] == ["override"]
+    assert store.actions(CLUSTER, "no", 0, 4) == ()
+
+
+def test_a_page_costs_no_more_because_the_audit_is_long(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that become entries, and, on a file, what the engine searches by."""
+    _applied(store)
+    made: list[object] = []
+    make = rows.audit_from_row
+    monkeypatch.setattr(rows, "audit_from_row", lambda row: made.append(row) or make(row))
+    store.cluster_entries(CLUSTER, 2)
+    store.count_actions(CLUSTER, ["here-1"])
+    store.actions(CLUSTER, "here-1", 4, 2)
+    # Of the last: two actions, what failed of them, and where a policy did not count.
+    assert len(made) == 2 + 2 + 2
+    if store.address.path is None:
+        return
+    reader = open_file_reader(store.address)
+    assert reader is not None
+    with contextlib.closing(reader):
+        reader.asked = []
+        reader.cluster_entries(CLUSTER, 2)
+        reader.count_actions(CLUSTER, ["here-1"])
+        reader.actions(CLUSTER, "here-1", 4, 2)
+        reader.audit(CLUSTER, apply="here-1", verb="apply", limit=1)
+        asked, reader.asked = tuple(reader.asked), None
+        connection = sqlite3.connect(store.address.path)
+        steps = [
+            [row[3] for row in connection.execute(f"EXPLAIN QUERY PLAN {each.sql}", each.parameters)]
+            for each in asked
+        ]
+        connection.close()
+    assert len(steps) == 6
+    assert not [step for each in steps for step in each if step.startswith("SCAN")], steps
+    used = [" ".join(each) for each in steps]
+    assert "audit_resource (cluster=? AND resource=?)" in used[0]
+    assert all("audit_apply (cluster=? AND apply=?" in each for each in used[1:]), used

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bai.queries.facts.present import present_snapshot
 from bai.render.humanize import clean, duration, iso_time, name_list, slot_amount
 from bai.web.panel.administration.nodes import node_states
 from bai.web.panel.views.device_drawing import fill_step
-from planner.advice.capacity import group_views
 from planner.model.slots import device_word, plural
 from schemas.problems.errors.command import NoSuchResource
 
@@ -79,12 +77,12 @@ class GroupPage:
 
 def group_list(view: PassView) -> tuple[GroupRow, ...]:
     """All groups of the cluster. Raises what looking raises."""
-    return tuple(_rows(view, group_views(present_snapshot(view.desired, view.actual, view.now))))
+    return tuple(_rows(view, view.room))
 
 
 def group_page(view: PassView, name: str) -> GroupPage:
     """Raises NoSuchResource, and what looking raises."""
-    views = group_views(present_snapshot(view.desired, view.actual, view.now))
+    views = view.room
     row = next((each for each in _rows(view, views) if each.name == name), None)
     if row is None:
         raise NoSuchResource(what="resource group", name=clean(name), hint="")

@@ -17,6 +17,7 @@ from schemas.problems.errors.command import NoSuchResource
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
+    from bai.render.resources.status import SessionFacts
     from bai.web.pass_view import PassView
 
 
@@ -75,7 +76,7 @@ class ProjectPage:
 
 def project_list(view: PassView, q: str = "", page: int = 1) -> ProjectList:
     """Those that the viewer sees. Raises what looking raises."""
-    now, text = _tallies(view), q.strip().lower()
+    (now,), text = tallies(view, _project_of), q.strip().lower()
     names = [name for name in _names(view, now) if text in name.lower()]
     paging = Paging.of(len(names), page)
     quotas, hours, members = quota_rows(view), hours_held(view, "project"), _members(view)
@@ -87,7 +88,9 @@ def project_list(view: PassView, q: str = "", page: int = 1) -> ProjectList:
 
 def project_page(view: PassView, name: str) -> ProjectPage:
     """Raises NoSuchResource, and what looking raises."""
-    now = _tallies(view)
+    now, by_owner = tallies(
+        view, _project_of, lambda facts: owner_of(view, facts) if _project_of(facts) == name else None
+    )
     if name not in _names(view, now):
         raise NoSuchResource(what="project", name=clean(name), hint="")
     quotas, members = quota_rows(view), _members(view)[name]
@@ -96,7 +99,7 @@ def project_page(view: PassView, name: str) -> ProjectPage:
     return ProjectPage(
         row=row,
         description=clean(document.spec.description) if isinstance(document, Project) else "",
-        members=_member_rows(view, name, members),
+        members=_member_rows(view, members, by_owner),
         others=tuple(
             each
             for each in quotas
@@ -105,8 +108,8 @@ def project_page(view: PassView, name: str) -> ProjectPage:
     )
 
 
-def _tallies(view: PassView) -> dict[str, Tally]:
-    return tallies(view, lambda facts: ref_of(facts.id).project)
+def _project_of(facts: SessionFacts) -> str:
+    return ref_of(facts.id).project
 
 
 def _names(view: PassView, now: Mapping[str, Tally]) -> list[str]:
@@ -143,11 +146,8 @@ def _row(
     )
 
 
-def _member_rows(view: PassView, project: str, members: Iterable[User]) -> tuple[MemberRow, ...]:
+def _member_rows(view: PassView, members: Iterable[User], now: Mapping[str, Tally]) -> tuple[MemberRow, ...]:
     users = {each.name: each for each in members}
-    known = (*view.actual.existing, *view.desired.sessions())
-    mine = {name for name in known if ref_of(name).project == project}
-    now = tallies(view, lambda facts: owner_of(view, facts), mine)
     names = sorted(users.keys() | (now.keys() - {""}))
     return tuple(
         MemberRow(

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bai.queries.facts.present import present_snapshot
 from bai.render.humanize import clean, duration, slot_amount, slot_amounts
 from bai.web.panel.views.device_drawing import fill_step
 from planner.admission.quota import quota_standings
@@ -72,11 +71,7 @@ def quota_rows(view: PassView) -> tuple[QuotaRow, ...]:
         for reason in wait.reasons
         if reason.code == "quota"
     )
-    standings = [
-        each
-        for each in quota_standings(present_snapshot(view.desired, view.actual, view.now))
-        if _is_seen(view, each.limit)
-    ]
+    standings = [each for each in quota_standings(view.present) if _is_seen(view, each.limit)]
     seen = {each.limit.name for each in standings}
     rows = (_row(each, held_back[f"quota {each.limit.name}"], seen) for each in standings)
     return tuple(sorted(rows, key=lambda row: (row.subject_kind, row.subject, row.name)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -67,15 +67,15 @@ class Hours:
     cpu: str = ""
 
 
-def tallies(
-    view: PassView, key: Callable[[SessionFacts], str], only: Collection[str] | None = None
-) -> dict[str, Tally]:
-    """By key, of the sessions (or of `only`) that the viewer sees."""
-    sums: dict[str, _Sum] = {}
-    for facts in session_facts(view.actual, view.desired.digests, view.now, only):
+def tallies(view: PassView, *keys: Callable[[SessionFacts], str | None]) -> tuple[dict[str, Tally], ...]:
+    """For each way to say by what: of the sessions that the viewer sees, but for those that it gives None."""
+    sums = [(key, dict[str, _Sum]()) for key in keys]
+    for facts in session_facts(view.actual, view.desired.digests, view.now):
         if view.sees(facts.id):
-            sums.setdefault(key(facts), _Sum()).add(facts)
-    return {name: _tally(found) for name, found in sums.items()}
+            for key, found in sums:
+                if (name := key(facts)) is not None:
+                    found.setdefault(name, _Sum()).add(facts)
+    return tuple({name: _tally(one) for name, one in found.items()} for _, found in sums)
 
 
 def _tally(found: _Sum) -> Tally:

@@ -82,12 +82,12 @@ def user_page(view: PassView, name: str) -> UserPage:
     row = next((each for each in _user_rows(view) if each.name == name), None)
     if row is None:
         raise NoSuchResource(what="user", name=clean(wanted), hint="")
-    by_project = tallies(
-        view, lambda facts: ref_of(facts.id).project if owner_of(view, facts) == name else ""
+    (by_project,) = tallies(
+        view, lambda facts: ref_of(facts.id).project if owner_of(view, facts) == name else None
     )
     return UserPage(
         row=row,
-        by_project=tuple(sorted((where, each) for where, each in by_project.items() if where)),
+        by_project=tuple(sorted(by_project.items())),
         quotas=tuple(
             each for each in quota_rows(view) if (each.subject_kind, each.subject) == ("user", name)
         ),
@@ -109,7 +109,7 @@ def _user_rows(view: PassView) -> list[UserRow]:
         projects[name].add(ref_of(facts.id).project)
         return name
 
-    now, hours = tallies(view, key), hours_held(view, "user")
+    (now,), hours = tallies(view, key), hours_held(view, "user")
     for row in quota_rows(view):
         if row.subject_kind == "user":
             projects[row.subject] |= set()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from bai.queries.history import newest_entries
 from bai.render.humanize import iso_time
 from bai.render.resources.history import outcome_text
-from bai.web.panel.plans.parts import Part, cut
+from bai.web.panel.plans.parts import Part, place
 from reconciler.sources.commit_facts import CommitFacts
 from schemas.problems.errors.command import CommandError
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 MOST_ACTIONS = 100
 """Actions of an apply that one page tells."""
+_NO_ACTIONS = ("failed", "override")
+"""What the audit says beside the actions of an apply."""
 _NOBODY = CommitFacts()
 
 
@@ -111,12 +113,15 @@ def apply_page(view: PassView, name: str, number: int = 1) -> ApplyPage:
     """For who sees all projects. `number`: of the page of its actions. Raises StoreError, and CommandError
     where there was none."""
     store = view.store
-    entries = store.audit(view.cluster, apply=name) if store is not None else ()
-    begun = next((each for each in entries if each.verb == "apply" and not each.resource), None)
-    if store is None or begun is None:
+    told = store.audit(view.cluster, apply=name, verb="apply", limit=1) if store is not None else ()
+    if store is None or not told:
         raise CommandError(why="there was no such apply", hint="")
-    journal = store.journal(view.cluster, name)
-    actions = list(_actions(entries, journal))
+    begun, counts = told[0], store.count_actions(view.cluster, [name]).get(name, {})
+    total = sum(count for verb, count in counts.items() if verb not in _NO_ACTIONS)
+    at, pages = place(total, number, MOST_ACTIONS)
+    entries = store.actions(view.cluster, name, (at - 1) * MOST_ACTIONS, MOST_ACTIONS)
+    journal = store.journal(view.cluster, name, [each.resource for each in entries])
+    times = store.journal_times(view.cluster, name)
     return ApplyPage(
         name=begun.apply,
         at=iso_time(begun.at),
@@ -125,11 +130,11 @@ def apply_page(view: PassView, name: str, number: int = 1) -> ApplyPage:
         commit_facts=view.commit_facts([begun.commit]).get(begun.commit, _NOBODY),
         plan=begun.plan,
         cause=begun.cause,
-        actions=cut(actions, number, MOST_ACTIONS),
-        failed=sum(bool(each.error) for each in actions),
-        seconds=journal[-1].at - journal[0].at if journal else None,
+        actions=Part(tuple(_actions(entries, journal)), at, pages, total),
+        failed=counts.get("failed", 0),
+        seconds=times[1] - times[0] if times else None,
         overrides=tuple((each.resource, each.cause) for each in entries if each.verb == "override"),
-        has_steps=bool(journal),
+        has_steps=times is not None,
     )
 
 
@@ -138,7 +143,7 @@ def _actions(entries: Iterable[Audit], journal: Iterable[JournalEntry]) -> Itera
     errors = {each.resource: each.cause for each in all_ if each.verb == "failed"}
     steps = _steps(journal)
     for each in all_:
-        if not each.resource or each.verb in ("failed", "override"):
+        if each.verb in _NO_ACTIONS:
             continue
         mine = steps.get(each.resource, [])
         known = [seconds for step in mine if (seconds := step.seconds) is not None]

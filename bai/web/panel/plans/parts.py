@@ -19,8 +19,13 @@ class Part(Generic[T]):
     total: int
 
 
+def place(total: int, number: int, most: int) -> tuple[int, int]:
+    """The page that is asked for, the nearest where there is none such, and of how many; both from 1."""
+    count = max(1, -(-total // most))
+    return min(max(1, number), count), count
+
+
 def cut(things: Sequence[T], number: int, most: int) -> Part[T]:
-    """The page that is asked for; the nearest where there is none such."""
-    count = max(1, -(-len(things) // most))
-    at = min(max(1, number), count)
+    """The page that is asked for."""
+    at, count = place(len(things), number, most)
     return Part(tuple(things[(at - 1) * most : at * most]), at, count, len(things))

@@ -49,7 +49,11 @@ def resources(
     query, asked_for = models.GetQuery.of(kind=kind), {"kind": kind}
 
     def make(view: PassView) -> Values:
-        return {"report": PagedReport.of(asked(view, query), page, asked_for), "asked": asked_for}
+        if query.kind in ("Session", "Node"):
+            report = PagedReport.of_part(view, query, page, asked_for)
+        else:
+            report = PagedReport.of(asked(view, query), page, asked_for)
+        return {"report": report, "asked": asked_for}
 
     return cluster_page(request, cluster, visitor, "resources.html", make, key=(query, page))
 
@@ -74,12 +78,19 @@ def events(
 @router.get("/clusters/{cluster}/usage")
 def usage(
     request: Request, cluster: VisitedCluster, visitor: PageViewer,
-    by: Literal["project", "user", "session"] = "project",
+    by: Literal["project", "user", "session"] = "project", page: Annotated[PageNumber, Query()] = 1,
 ) -> Response:  # fmt: skip
-    return _report(request, cluster, visitor, models.UsageQuery(by=by), "Usage", by=by)
+    query, asked_for = models.UsageQuery(by=by), {"by": by}
+
+    def make(view: PassView) -> Values:
+        report = PagedReport.of(asked(view, query), page, asked_for, ends_with_sum=True)
+        return {"report": report, "asked": asked_for}
+
+    return cluster_page(request, cluster, visitor, "usage.html", make, key=(query, page))
 
 
 @router.get("/clusters/{cluster}/capacity")
 def capacity(request: Request, cluster: VisitedCluster, visitor: PageViewer, group: Text = "") -> Response:
-    _ = PassView(cluster, visitor.principal).study  # Made before the page is, for which everybody else waits.
+    # Worked out before the page is made, for which everybody else waits.
+    _ = PassView(cluster, visitor.principal).capacities
     return _report(request, cluster, visitor, models.CapacityQuery.of(group=group), "Capacity", group=group)

@@ -48,7 +48,7 @@ def session(
         return {"page": session_page(view, project, name, explain=explain), "operates": operates}
 
     if explain:
-        # Made before the page is, for which everybody else waits.
+        # There before the page is made, for which everybody else waits.
         _ = PassView(cluster, visitor.principal).study
     return cluster_page(
         request, cluster, visitor, "session.html", make, key=(project, name, explain, operates)

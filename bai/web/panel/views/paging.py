@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
+from bai.queries.resources import answer_part
 from bai.render.printout import Printout, Table
+from bai.web.panel.blocks import redacted
+
+if TYPE_CHECKING:
+    from bai.queries.models import GetQuery
+    from bai.web.pass_view import PassView
 
 PER_PAGE = 100
 
@@ -44,12 +51,34 @@ class PagedReport:
     asked: Mapping[str, object]
 
     @classmethod
-    def of(cls, found: Printout, number: int, asked: Mapping[str, object]) -> PagedReport:
+    def of(
+        cls, found: Printout, number: int, asked: Mapping[str, object], *, ends_with_sum: bool = False
+    ) -> PagedReport:
+        """`ends_with_sum`: each page has the last row, where there is more than one."""
         if len(found.blocks) != 1 or not isinstance(table := found.blocks[0], Table):
             return cls(found, Paging.of(0, 1), asked)
-        paging = Paging.of(len(table.rows), number)
-        part = replace(table, rows=table.rows[paging.first : paging.last])
+        rows, end = table.rows, table.rows[:0]
+        if ends_with_sum and len(rows) > 1:
+            rows, end = rows[:-1], rows[-1:]
+        paging = Paging.of(len(rows), number)
+        part = replace(table, rows=(*rows[paging.first : paging.last], *end))
         return cls(replace(found, blocks=(part,)), paging, asked)
+
+    @classmethod
+    def of_part(
+        cls, view: PassView, query: GetQuery, number: int, asked: Mapping[str, object]
+    ) -> PagedReport:
+        """What `bai get` prints of sessions or nodes, of which only the page is put into words. Raises as it
+        does."""
+        paging = Paging.of(0, 1)
+
+        def part(count: int) -> slice:
+            nonlocal paging
+            paging = Paging.of(count, number)
+            return slice(paging.first, paging.last)
+
+        found = redacted(view, answer_part(view, query, part))
+        return cls(found, paging, asked)
 
     def query(self, **changes: object) -> dict[str, object]:
         """Of the address of a page like it."""

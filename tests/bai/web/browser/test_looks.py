@@ -26,7 +26,7 @@ PAGES = (
             "nodes", "nodes/n1", "queue", "sessions", "sessions?q=none", "sessions/p/own",
             "sessions/p/waiting?explain=1", "sessions/p/own/logs", "plan", "review", "history", "events",
             "audit", "usage", "capacity", "resources", "resources/Session/p/own", "nodes/none",
-            "new?copy=Session/p/own", "change?action=end&target=Session/p/own",
+            "usage?by=session", "new?copy=Session/p/own", "change?action=end&target=Session/p/own",
             "change?action=node&target=Node/n1&value=drained", "change?action=edit&target=Node/n1", "reviews",
             "compare", "numbers?range=6h", "numbers/showback", "sessions/p/own/terminal",
         )

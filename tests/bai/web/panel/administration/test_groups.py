@@ -7,8 +7,6 @@ from pathlib import Path
 import pytest
 
 from bai.web.panel.administration.groups import GroupPage, GroupRow, group_list, group_page
-from planner.advice.capacity import capacities
-from reconciler.workspace.placement_policies import planner_for
 from schemas.problems.errors.command import NoSuchResource
 from tests.bai.web.lab import Lab
 from tests.bai.web.panel.rendering import SECRET, assert_harmless, hostile, render, texts_of, view_of
@@ -40,7 +38,7 @@ def rules_lab(folder: Path) -> Lab:
 def test_room_is_that_of_capacity(world: Lab) -> None:
     view = view_of(world)
     (row,) = group_list(view)
-    (told,) = capacities(view.study.before, view.study.after, planner_for(view.desired))
+    (told,) = view.capacities
     assert row.room == tuple((size.words, size.fits, size.one_numa) for size in told.before.sizes)
     slots = {slot.name: slot for slot in row.slots}
     assert (slots["cuda.device"].used, slots["cuda.device"].capacity) == ("3", "4")

@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from bai.queries import usage
-from bai.queries.facts.present import present_snapshot
 from bai.queries.models import UsageQuery
 from bai.web.panel.administration.projects import ProjectRow, project_list, project_page
 from bai.web.panel.administration.quotas import QuotaRow, quota_rows
@@ -64,10 +63,7 @@ def test_quotas_have_the_figures_of_the_plan(world: Lab) -> None:
     view = view_of(world)
     told = {use.quota: use.after for use in view.plan.quotas}
     assert told["p-cores"] == {"cpu": 3000, "cuda.device": 1, "mem": 2 << 30}
-    standing = {
-        each.limit.name: each
-        for each in quota_standings(present_snapshot(view.desired, view.actual, view.now))
-    }
+    standing = {each.limit.name: each for each in quota_standings(view.present)}
     assert {name: each.used for name, each in standing.items()} == told
 
 
