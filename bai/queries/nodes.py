@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bai.queries.facts.node_infos import node_infos
@@ -35,7 +36,7 @@ def answer(view: ClusterView, query: NodesQuery) -> Printout:
 
 def list_nodes(view: ClusterView, name: str, form: Form) -> Printout:
     """The nodes, or the one named."""
-    rows = node_rows(view.desired, view.actual)
+    rows = [seen_row(view, row) for row in node_rows(view.desired, view.actual)]
     if name:
         wanted = ref_of(resolve_name(name, [identity_of("Node", row.name) for row in rows], "Node")).name
         rows = [row for row in rows if row.name == wanted]
@@ -45,6 +46,23 @@ def list_nodes(view: ClusterView, name: str, form: Form) -> Printout:
     head = node_columns(wide=wide, profiles=profiles)
     cells = tuple(tuple(node_cells(row, wide=wide, profiles=profiles)) for row in rows)
     return Printout(blocks=(Table(tuple(head), cells, empty="The cluster has no Node."),))
+
+
+def seen_row(view: ClusterView, row: NodeRow) -> NodeRow:
+    """Without what its documents say, and why it is as it is, where these are not for the viewer."""
+    status = row.profile_status
+    if status is None or view.sees(identity_of("Node", row.name)):
+        return row
+    bare = replace(
+        status,
+        profile="",
+        why="",
+        unready="not provisioned" if status.unready else "",
+        deviations=(),
+        unreached="not reached" if status.unreached else "",
+        reboot="pending" if status.reboot else "",
+    )
+    return replace(row, profile_status=bare)
 
 
 def node_rows(desired: Desired, actual: Actual, only: Collection[str] | None = None) -> list[NodeRow]:

@@ -70,13 +70,14 @@ def problem_preview(view: PassView, error: BaiError) -> Preview:
 
 
 def problem_rows(view: PassView, error: BaiError) -> Iterator[ProblemRow]:
+    """What is wrong with documents was judged as their author knows it: nothing is taken out of that, which
+    would tell what there is (`drafts`)."""
     if not isinstance(error, InvalidRepository):
         yield ProblemRow("", view.redact(clean(error.message)), view.redact(clean(error.hint)))
         return
     for each in error.problems[:MOST_PROBLEMS]:
-        place = view.redact(clean(str(each.place)))
         words = f"{each.path}: {each.message}" if each.path else each.message
-        yield ProblemRow(place, view.redact(clean(words)), view.redact(clean(each.hint)))
+        yield ProblemRow(clean(str(each.place)), clean(words), clean(each.hint))
 
 
 def session_preview(view: PassView, before: Plan, after: PlanPreview, identity: str) -> Preview:

@@ -41,10 +41,11 @@ OURS: Values = {
     **EVERYWHERE,
     "project": ("p",),
     "name": ("own", "waiting", "n1", "p", "default", "ada", "data"),
-    "session": ("p/own", "own"),
+    "session": ("p/own", "own", "lent", "labelled"),
     "identity": (
         "Session/p/own",
         "Session/p/waiting",
+        "Session/p/lent",
         "Project/p",
         "Volume/p/data",
         "Node/n1",
@@ -117,6 +118,18 @@ spec:
   ports: [{{name: {SECRET}, port: 8080}}]
   resources: {{cpu: 1, memory: 1GiB}}
 """
+LENDING = f"""
+apiVersion: bai/v1
+kind: Quota
+metadata: {{name: p-cores}}
+spec: {{subject: {{project: p}}, total: {{cpu: 4}}, cohort: lab}}
+---
+apiVersion: bai/v1
+kind: Quota
+metadata: {{name: {SECRET}-cores}}
+spec: {{subject: {{project: {SECRET}}}, total: {{cpu: 1}}, cohort: lab}}
+"""
+"""Of the other project more runs than is its own, so that a session of ours waits for it."""
 VOLUMES = f"""
 apiVersion: bai/v1
 kind: StorageHost
@@ -163,6 +176,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             (f"made room for Session/{SECRET}/{SECRET}-run", f"session {SECRET}/{SECRET}-run"),
         )
     lab.write("one-more", session("one-more", "resources: {cpu: 1}"))
+    lab.once()
+    lab.write("lending", LENDING)
+    lab.write("lent", session("lent", "resources: {cpu: 1}"))
+    lab.write("labelled", session("labelled", "placement: {nodeSelector: {rack: none}}"))
     lab.once()
     yield lab
     lab.close()
@@ -258,6 +275,17 @@ def test_who_sees_one_project_is_told_nothing_of_another_one_by_any_route(world:
         assert answer.status_code != 500, address
         assert SECRET not in text + json.dumps(dict(answer.headers)), address
     assert any(f"news-{who}" in text for _, _, told in made.streams for text in told)
+    lent = [address for address, _, text in made.answers if "what is left is lent" in text]
+    assert {answers_to(world.app, address) for address in lent} >= TELL_WAITS
+
+
+TELL_WAITS = {
+    "/api/v1/clusters/{cluster}/queue",
+    "/api/v1/clusters/{cluster}/resources",
+    "/api/v1/clusters/{cluster}/commands/explain",
+    "/clusters/{cluster}/queue",
+}
+"""Some of the routes that say of a session of ours that it waits for what is lent to others."""
 
 
 def test_nor_by_any_that_is_about_the_other_one(world: Lab) -> None:

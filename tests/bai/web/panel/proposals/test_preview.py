@@ -129,9 +129,10 @@ def test_nothing_is_changed_by_looking(lab: Lab) -> None:
 
 def test_a_session_begins_with_a_template_or_a_copy(lab: Lab) -> None:
     view, desk = view_of(lab), lab.app.state.proposals.by_cluster["here"]
-    page = new_page(view, start_text(view, desk, template="fit", project="", copied=""))
+    who = Principal("viewer", WHO["viewer"])
+    page = new_page(view, start_text(view, desk, who, template="fit", project="", copied=""))
     assert (page.values["template"], page.values["project"]) == ("fit", "p") and page.values["cpu"] == ""
-    page = new_page(view, start_text(view, desk, template="", project="", copied="Session/p/own"))
+    page = new_page(view, start_text(view, desk, who, template="", project="", copied="Session/p/own"))
     assert (page.values["name"], page.values["gpus"]) == ("own-copy", "1") and "preemptible" in page.text
 
 
