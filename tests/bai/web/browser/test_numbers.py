@@ -56,9 +56,10 @@ def test_plots_are_drawn_and_follow_what_is_chosen(measured: Site) -> None:
     visit = measured.visit("viewer")
     page = visit.page
     visit.in_cluster("numbers?range=6h")
-    for key in ("utilisation", "running", "queue", "waits", "reasons", "fits", "sessions", "numa", "spread"):
+    keys = ("utilisation", "running", "queue", "waits", "reasons", "fits", "sessions", "numa", "spread")
+    for key in (*keys, "wrong"):
         expect(page.locator(plot(page, key))).to_be_visible()
-    assert drawn(page) == 9
+    assert drawn(page) == 10
     expect(page.locator("details.plot-table[open]")).to_have_count(0)
     expect(page.locator("[data-plot=utilisation]")).to_have_attribute(
         "aria-label", "Allocated: GPUs 75 %, cores 25 %, memory 2.3 %"
