@@ -52,6 +52,8 @@ def test_a_session_is_written_looked_at_committed_and_runs(office: Office) -> No
     assert answer.status_code == 303
     commit = answer.headers["location"].rpartition("/")[2]
     assert office.head == commit
+    (entry,) = office.loop.workspace.store.audit("here", commit=commit)
+    assert entry.at == office.world.clock.now(), "by the clock of what it is about"
     shown = office.git("show", "--no-patch", "--format=%an|%ae|%cn|%B", commit)
     assert shown == "operator-of-p|operator-of-p@here|bai|Run Session/p/new\n\nReason: for the paper"
     page = ada.get(f"changes/{commit}").text
