@@ -35,6 +35,7 @@ PAGES = (
     "nodes?group=all&page=7", "projects", "projects/p", "users", "groups", "groups/all", "waves", "storage",
     "images", "notifications", "audit?actor=loop&verb=create", "numbers", "numbers?range=30d", "numbers/data",
     "numbers/showback", "numbers/showback.csv", "new", "new?copy=Session/p/s1", "sessions/p/s1/terminal",
+    "sessions/p/s1/files",
 )  # fmt: skip
 DRAFT = """\
 apiVersion: bai/v1
@@ -42,6 +43,8 @@ kind: Session
 metadata: {{name: {name}, project: p}}
 spec: {{command: [sleep, inf], resources: {{cpu: 1, memory: 1GiB}}}}
 """
+FILES = 1000
+"""As many as a page of files shows."""
 ASKS = {"HX-Request": "true", "Accept-Encoding": "gzip"}
 
 
@@ -99,6 +102,7 @@ def _first_visit(browser: Chromium, address: str) -> float:
 def main(nodes: int = 1250, sessions: int = 10_000) -> None:
     with tempfile.TemporaryDirectory() as folder:
         bench, loops = Bench(Path(folder), nodes, sessions), ClusterLoops()
+        bench.world.files_of = lambda kernel: {f"run-{number}.log": b"" for number in range(FILES)}
         loops.add(bench.loop)
         bench.loop.add_listener(FigureRecorder(bench.loop).record)
         for _ in range(3):
