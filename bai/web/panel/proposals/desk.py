@@ -139,6 +139,9 @@ class ClusterDesk:
             return PushWay("off", "this server writes nothing into git (bai serve --proposals)")
         if tracker is None:
             return PushWay("off", "the documents are a folder here, and no remote that could be pushed to")
+        if not tracker.remote.has_branch(tracker.ref):
+            why = f"what is followed, {tracker.ref} (--ref), is no branch that a change could be merged into"
+            return PushWay("off", why)
         if mode == "commit" and tracker.is_judged:
             why = "commits must be signed here: it goes to a branch, for somebody to sign and merge"
             return PushWay("branch", why)

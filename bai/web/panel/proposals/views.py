@@ -14,6 +14,7 @@ from bai.web.panel.proposals.desk import ClusterDesk, OpenedDocuments, PushWay
 from bai.web.panel.proposals.preview import (
     Preview,
     ProblemRow,
+    blank_preview,
     problem_preview,
     problem_rows,
     session_preview,
@@ -177,6 +178,9 @@ def require_own_project(view: PassView, text: str) -> str:
 def draft_preview(view: PassView, desk: ClusterDesk, who: Principal, text: str) -> Preview:
     """What the session of this text would get."""
     try:
+        blank = blank_preview(parse_one(text))
+        if blank is not None:
+            return blank
         require_own_project(view, text)
         opened = desk.newest(who)
         prepared = desk.prepare(opened, ChangeRequest("add", text=text), who)

@@ -137,6 +137,20 @@ def test_where_nothing_is_written_the_yaml_is_to_copy(tmp_path: Path) -> None:
     office.close()
 
 
+@pytest.mark.parametrize("mode", ["branch", "commit"])
+def test_a_tag_takes_no_change_and_the_page_says_so(tmp_path: Path, mode: str) -> None:
+    office = Office(tmp_path, allowed(mode), ref="v1")
+    ada = office.person("admin")
+    page = ada.look(action="node", target="Node/n1", value="cordoned")
+    assert "What is followed, v1 (--ref), is no branch" in page and "state: cordoned" in page
+    assert 'value="commit"' not in page
+    asked = {"action": "node", "target": "Node/n1", "value": "cordoned"}
+    answer = ada.post("change", **asked, base=office.head, do="commit")
+    assert answer.status_code == 409 and "is no branch" in answer.text
+    assert office.branches() == {"main"} and office.git("rev-list", "--count", "main") == "1"
+    office.close()
+
+
 @pytest.mark.parametrize(
     ("status", "said"), [(201, "https://forge.example/o/n/pulls/3"), (403, "could be opened")]
 )
