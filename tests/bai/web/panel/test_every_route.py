@@ -445,17 +445,60 @@ def test_nothing_is_changed_for_another_site_or_without_the_form_of_ones_own_log
     assert admin.client.get("/clusters/here/nodes").status_code == 200, "the login is as it was"
 
 
+OWN_ORIGIN = {"Origin": "http://panel.test"}
+
+
+def socket_addresses(lab: Lab, values: Values) -> list[str]:
+    return [
+        each
+        for route in sockets_of(lab.app)
+        for each in addresses(route, values, vary=False)  # type: ignore[arg-type]
+    ]
+
+
 def test_a_web_socket_opens_to_pages_of_ours_alone(world: Lab) -> None:
     admin = poster(world)
+    for address in socket_addresses(world, OURS):
+        for headers in ({"Origin": "http://evil.test"}, {"Origin": "null"}, {}):
+            refused(admin, address, headers)
+        for token in ("", poster(world, "viewer").form_token, "0" * 64):
+            refused(Poster(admin.client, token), address, OWN_ORIGIN)
+
+
+def test_a_web_socket_opens_to_operators_of_its_project_alone(world: Lab) -> None:
+    nobody, operator = poster(world, "operator-of-p"), poster(world, "operator-of-p")
+    nobody.client.cookies.clear()
+    for address in socket_addresses(world, OURS):
+        for who in (nobody, poster(world, "viewer"), poster(world, "ours")):
+            refused(who, address, OWN_ORIGIN)
+    theirs_too = socket_addresses(world, THEIRS)
+    for address in theirs_too:
+        refused(operator, address, OWN_ORIGIN)
+    assert theirs_too
+
+
+def test_each_web_socket_opens_to_who_may(world: Lab) -> None:
+    """Else the walks above would find nothing since nobody is let in."""
     for route in sockets_of(world.app):
+        let_in = 0
         for address in addresses(route, OURS, vary=False):  # type: ignore[arg-type]
-            for headers in ({"Origin": "http://evil.test"}, {"Origin": "null"}, {}):
-                refused(admin.client, address, headers)
+            with contextlib.suppress(WebSocketDisconnect):
+                let_in += is_let_in(poster(world, "operator-of-p"), address, OWN_ORIGIN)
+        assert let_in, route
 
 
-def refused(client: TestClient, address: str, headers: dict[str, str]) -> None:
-    with pytest.raises(WebSocketDisconnect), client.websocket_connect(address, headers=headers) as socket:
-        socket.receive()
+def refused(who: Poster, address: str, headers: dict[str, str]) -> None:
+    """Before it is opened."""
+    with pytest.raises(WebSocketDisconnect):
+        is_let_in(who, address, headers)
+
+
+def is_let_in(who: Poster, address: str, headers: dict[str, str]) -> bool:
+    """Raises WebSocketDisconnect where the upgrade is refused."""
+    protocols = ["bai-terminal", f"form.{who.form_token}"]
+    where = f"ws://panel.test{address}"  # With its cookies.
+    with who.client.websocket_connect(where, subprotocols=protocols, headers=dict(headers)):
+        return True
 
 
 # --- the walk itself ---------------------------------------------------------------------------------------
@@ -511,4 +554,4 @@ def test_a_socket_that_opens_to_everybody_is_found() -> None:
     [route] = sockets_of(app)
     [address] = addresses(route, OURS, vary=False)  # type: ignore[arg-type]
     with pytest.raises(BaseException, match="DID NOT RAISE"):
-        refused(TestClient(app), address, {"Origin": "http://evil.test"})
+        refused(Poster(TestClient(app), ""), address, {"Origin": "http://evil.test"})
