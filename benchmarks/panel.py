@@ -39,6 +39,7 @@ PAGES = (
     "sessions/p/s1/logs", "sessions/p/s9999", "sessions/p/s9999?explain=true", "resources?kind=Node",
     "resources/Session/p/s1", "resources/Node/dgx-0007", "queue?page=30", "usage?by=session",
     "history?tail=1000", "events?tail=1000", "history/here-2",
+    "sessions/p/s1/files",
 )  # fmt: skip
 """Of all kinds but reviews, and the folders of sessions and volumes, of which the simulated nodes have none.
 `here-2` is the apply that started everything; `s9999`: the last session, which waits where there are many."""
@@ -48,6 +49,8 @@ kind: Session
 metadata: {{name: {name}, project: p}}
 spec: {{command: [sleep, inf], resources: {{cpu: 1, memory: 1GiB}}}}
 """
+FILES = 1000
+"""As many as a page of files shows."""
 ASKS = {"HX-Request": "true", "Accept-Encoding": "gzip"}
 
 
@@ -115,6 +118,7 @@ def main(nodes: int = 1250, sessions: int = 10_000) -> None:
     start_lightly()  # as every `bai` does
     with tempfile.TemporaryDirectory() as folder:
         bench, loops = Bench(Path(folder), nodes, sessions), ClusterLoops()
+        bench.world.files_of = lambda kernel: {f"run-{number}.log": b"" for number in range(FILES)}
         loops.add(bench.loop)
         bench.loop.add_listener(FigureRecorder(bench.loop).record)
         for _ in range(3):

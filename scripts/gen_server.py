@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from bai.web.panel.numbers.pictures import PICTURES
+
 ROOT = Path(__file__).resolve().parent.parent
 WHERE = 'cluster=~"$cluster"'
 HEIGHT, WIDTH = 7, 8
@@ -28,37 +30,45 @@ class Panel:
     kind: str = "timeseries"
 
 
+def _picture(key: str, *queries: tuple[str, str]) -> Panel:
+    """One of those that the panel draws, too."""
+    [found] = (each for each in PICTURES if each.key == key)
+    return Panel(found.title, found.about, queries, _UNITS[found.unit])
+
+
+_UNITS: Mapping[str, str] = {"%": "percentunit", "s": "s", "": "short"}
 GPUS = 'slot=~".+\\\\.device|.+\\\\.shares"'
 GROUP = f'{WHERE},group=~"$group"'
 ROWS: Mapping[str, tuple[Panel, ...]] = {
     "Clusters": (
-        Panel("Sessions", "By phase.", (("{{phase}}", f"sum by (phase) (bai_sessions{{{WHERE}}})"),)),
-        Panel(
-            "GPUs allocated",
-            "Share of a group's GPUs that sessions hold.",
-            (
+        _picture("sessions", ("{{phase}}", f"sum by (phase) (bai_sessions{{{WHERE}}})")),
+        _picture(
+            "utilisation",
+            *(
                 (
-                    "{{group}}",
-                    f"sum by (group) (bai_allocated{{{GROUP},{GPUS}}})"
-                    f" / sum by (group) (bai_capacity{{{GROUP},{GPUS}}})",
-                ),
+                    f"{name} {{{{group}}}}",
+                    f"sum by (group) (bai_allocated{{{GROUP},{slot}}})"
+                    f" / sum by (group) (bai_capacity{{{GROUP},{slot}}})",
+                )
+                for name, slot in (("GPUs", GPUS), ("cores", 'slot="cpu"'), ("memory", 'slot="memory"'))
             ),
-            "percentunit",
         ),
-        Panel(
-            "What still fits",
-            "How many more sessions of a size: few large ones while many small ones fit is fragmentation.",
-            (("{{group}} {{size}}", f"bai_fits{{{GROUP}}}"),),
+        _picture(
+            "used",
+            (
+                "{{slot}} {{group}}",
+                f"sum by (group, slot) (bai_used{{{GROUP}}})"
+                f" / (sum by (group, slot) (bai_measured{{{GROUP}}}) > 0)",
+            ),
         ),
-        Panel(
-            "Locality",
-            "Sessions by the NUMA nodes that their widest container is spread over.",
-            (("{{numaNodes}}", f"sum by (numaNodes) (bai_sessions_by_numa_nodes{{{WHERE}}})"),),
-        ),
-        Panel(
-            "Spread",
-            "Sessions by the nodes that they run on.",
-            (("{{nodes}}", f"sum by (nodes) (bai_sessions_by_nodes{{{WHERE}}})"),),
+        _picture("running", ("{{group}}", f"bai_sessions_running{{{GROUP}}}")),
+        _picture("fits", ("{{group}} {{size}}", f"bai_fits{{{GROUP}}}")),
+        _picture("numa", ("{{numaNodes}}", f"sum by (numaNodes) (bai_sessions_by_numa_nodes{{{WHERE}}})")),
+        _picture("spread", ("{{nodes}}", f"sum by (nodes) (bai_sessions_by_nodes{{{WHERE}}})")),
+        _picture(
+            "wrong",
+            ("nodes {{cluster}}", f"bai_nodes_unreached{{{WHERE}}}"),
+            ("other than recorded", f"sum(bai_drifts{{{WHERE}}})"),
         ),
         Panel(
             "Commit in force",
@@ -68,17 +78,11 @@ ROWS: Mapping[str, tuple[Panel, ...]] = {
         ),
     ),
     "Queue": (
-        Panel("Waiting", "Sessions by group.", (("{{group}}", f"bai_queue_length{{{GROUP}}}"),)),
-        Panel(
-            "Why they wait",
-            "Reasons of those that wait now.",
-            (("{{reason}}", f"sum by (reason) (bai_queue_reasons{{{GROUP}}})"),),
-        ),
-        Panel(
-            "Longest wait",
-            "Of who waits now, by reason.",
-            (("{{group}} {{reason}}", f"max by (group, reason) (bai_queue_oldest_seconds{{{GROUP}}})"),),
-            "s",
+        _picture("queue", ("{{group}}", f"bai_queue_length{{{GROUP}}}")),
+        _picture("reasons", ("{{reason}}", f"sum by (reason) (bai_queue_reasons{{{GROUP}}})")),
+        _picture(
+            "waits",
+            ("{{group}} {{reason}}", f"max by (group, reason) (bai_queue_oldest_seconds{{{GROUP}}})"),
         ),
         Panel(
             "Time to be placed",
@@ -133,12 +137,14 @@ ROWS: Mapping[str, tuple[Panel, ...]] = {
             ),
         ),
         Panel(
-            "Drift",
-            "What is other than recorded now, and was found so.",
-            (
-                ("now", f"sum(bai_drifts{{{WHERE}}})"),
-                ("found", f"sum(increase(bai_drifts_found_total{{{WHERE}}}[5m]))"),
-            ),
+            "Drift found",
+            "What was found to be other than recorded.",
+            (("found", f"sum(increase(bai_drifts_found_total{{{WHERE}}}[5m]))"),),
+        ),
+        Panel(
+            "Held back by policies",
+            "Reasons for which guards hold changes back.",
+            (("{{cluster}}", f"bai_policy_violations{{{WHERE}}}"),),
         ),
         Panel(
             "Leads, well, alive",
@@ -149,7 +155,6 @@ ROWS: Mapping[str, tuple[Panel, ...]] = {
                 ("silent {{cluster}}", f"max by (cluster) (bai_loop_silent_seconds{{{WHERE}}})"),
             ),
         ),
-        Panel("Nodes that do not answer", "", (("{{cluster}}", f"bai_nodes_unreached{{{WHERE}}}"),)),
         Panel(
             "Requests",
             "By route and status.",

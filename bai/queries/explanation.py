@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bai.queries.names.resource_names import resolve_name
 from bai.render.analysis.explain import Explanation, explanation_sections
 from bai.render.printout import Printout, Report
 from reconciler.guards.judge import violation_text
+from schemas.values.resource_ref import identity_of
 
 if TYPE_CHECKING:
     from bai.queries.models import ExplainQuery
     from bai.queries.view import ClusterView
-    from planner.advice.node_shortfalls import NeedFit
+    from planner.advice.node_shortfalls import NeedFit, NodeFit
     from planner.model.types import Placement
     from reconciler.plan.study import Study
     from reconciler.values.plan import Action
@@ -55,7 +57,7 @@ def explain_session(view: ClusterView, name: str) -> Explanation:
             for each in study.plan.waits
             if wait and each.group == wait.group and each.position > 0
         ),
-        needs=_near_nodes(study, identity),
+        needs=_near_nodes(view, study, identity),
         refused=tuple(violation_text(one) for one in study.plan.violations if identity in one.resources),
         nodes=study.context.nodes,
     )
@@ -75,7 +77,7 @@ def _planned_placement(action: Action | None, now: Placement | None) -> Placemen
     return then if then is not None and (now is None or then.kernels != now.kernels) else None
 
 
-def _near_nodes(study: Study, identity: str) -> tuple[NeedFit, ...]:
+def _near_nodes(view: ClusterView, study: Study, identity: str) -> tuple[NeedFit, ...]:
     """How close each node comes, for a session that waits for nodes."""
     from planner.advice.node_shortfalls import rank_nodes
 
@@ -84,4 +86,16 @@ def _near_nodes(study: Study, identity: str) -> tuple[NeedFit, ...]:
     group = next((one for one in after.groups if session and one.name == session.group), None)
     if session is None or group is None or not session.kernels:
         return ()
-    return rank_nodes(after, group, session)
+    return tuple(
+        replace(need, nodes=tuple(_seen_fit(view, fit) for fit in need.nodes))
+        for need in rank_nodes(after, group, session)
+    )
+
+
+def _seen_fit(view: ClusterView, fit: NodeFit) -> NodeFit:
+    """Without the labels that a document gives the node, where that is not for the viewer."""
+    if view.sees(identity_of("Node", fit.node)):
+        return fit
+    hidden = "does not have the labels that are asked for"
+    lacks = (replace(one, message=hidden) if one.code == "label" else one for one in fit.lacks)
+    return replace(fit, lacks=tuple(dict.fromkeys(lacks)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bai.queries.facts.node_infos import node_infos
@@ -38,13 +39,31 @@ def list_nodes(view: ClusterView, name: str, form: Form, part: Callable[[int], s
     names = sorted(node.name for node in view.desired.repository.nodes_of(view.desired.cluster))
     if name:
         names = [ref_of(resolve_name(name, [identity_of("Node", each) for each in names], "Node")).name]
-    rows = node_rows(view.desired, view.actual, set(names[part(len(names))]))
+    shown = node_rows(view.desired, view.actual, set(names[part(len(names))]))
+    rows = [seen_row(view, row) for row in shown]
     if form == "json":
         return Printout("bai.nodes/v1", {"nodes": [node_json(row) for row in rows]})
     wide, profiles = form == "wide", any(profile_status(view.actual, each) for each in names)
     head = node_columns(wide=wide, profiles=profiles)
     cells = tuple(tuple(node_cells(row, wide=wide, profiles=profiles)) for row in rows)
     return Printout(blocks=(Table(tuple(head), cells, empty="The cluster has no Node."),))
+
+
+def seen_row(view: ClusterView, row: NodeRow) -> NodeRow:
+    """Without what its documents say, and why it is as it is, where these are not for the viewer."""
+    status = row.profile_status
+    if status is None or view.sees(identity_of("Node", row.name)):
+        return row
+    bare = replace(
+        status,
+        profile="",
+        why="",
+        unready="not provisioned" if status.unready else "",
+        deviations=(),
+        unreached="not reached" if status.unreached else "",
+        reboot="pending" if status.reboot else "",
+    )
+    return replace(row, profile_status=bare)
 
 
 def node_rows(desired: Desired, actual: Actual, only: Collection[str] | None = None) -> list[NodeRow]:

@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from bai import __version__
 from bai.web.auth.roles import Access
 from bai.web.cluster_loops import ClusterLoops
+from bai.web.dependencies import RETRY_AFTER
 from bai.web.metrics import Metrics, RequestMetrics
 from bai.web.openapi import openapi_document
 from bai.web.panel.administration import routes as administration
@@ -104,7 +105,7 @@ def _openapi(app: FastAPI) -> dict[str, Any]:
 def _on_bai_error(request: Request, error: Exception) -> JSONResponse:
     """What could not be read just now, in words."""
     code = error.code if isinstance(error, BaiError) else ""
-    return JSONResponse({"detail": str(error), "code": code}, 503, headers={"Retry-After": "2"})
+    return JSONResponse({"detail": str(error), "code": code}, 503, headers={"Retry-After": RETRY_AFTER})
 
 
 def _on_invalid_request(request: Request, error: Exception) -> JSONResponse:

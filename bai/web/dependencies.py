@@ -15,6 +15,8 @@ from reconciler.values.plan import Plan
 from reconciler.values.state import Actual
 from schemas.problems.errors.base import BaiError
 
+RETRY_AFTER = "2"
+"""Seconds after which what cannot be read just now may be asked for again."""
 ResponseDocs = dict[int | str, dict[str, Any]]
 
 
@@ -78,7 +80,8 @@ def last_plan(cluster: ServedCluster, user: Principal) -> tuple[ReconcileCycle, 
     done = cluster.good
     if done is None or done.actual is None or done.plan is None:
         notes = cluster.latest.notes if cluster.latest and user.projects is None else ()
-        raise HTTPException(503, "; ".join(notes) or "nothing was seen yet", headers={"Retry-After": "2"})
+        why = "; ".join(notes) or "nothing was seen yet"
+        raise HTTPException(503, why, headers={"Retry-After": RETRY_AFTER})
     return done, done.actual, done.plan
 
 

@@ -11,7 +11,7 @@ from fastapi import HTTPException
 
 from bai.web.auth.roles import Principal
 from bai.web.cluster_loops import ServedCluster
-from bai.web.dependencies import last_plan, project_view
+from bai.web.dependencies import RETRY_AFTER, last_plan, project_view
 from bai.web.project_view import ProjectView
 from reconciler.gitops.directives import Directive, Directives, read_directives
 from reconciler.values.state import Actual, Desired
@@ -41,7 +41,7 @@ class PassView:
         done, self.actual, self.plan = last_plan(cluster, user)
         self._done = done
         if done.desired is None:
-            raise HTTPException(503, "nothing was seen yet", headers={"Retry-After": "2"})
+            raise HTTPException(503, "nothing was seen yet", headers={"Retry-After": RETRY_AFTER})
         self.desired: Desired = done.desired
         self._cluster, self._principal, self._whole = cluster, user, user.projects is None
         self.user = user.name

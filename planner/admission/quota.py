@@ -343,7 +343,7 @@ def _cohort_violations(account: _QuotaAccount, slot: str, asked: int, asks: str)
         yield _reason(limit, f"{uses}, and {of}, so that too little is left to borrow; {asks}")
         return
     lent = [
-        f"{one.limit.name} holds {slots.amount_text(slot, one.over(slot))} of it"
+        f"quota {one.limit.name} holds {slots.amount_text(slot, one.over(slot))} of it"
         for one in account.cohort
         if one is not account and slot in one.limit.slots and one.over(slot) > 0
     ]

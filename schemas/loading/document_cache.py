@@ -13,6 +13,7 @@ from schemas.files.sources import DirectorySource, Source, SourceFile
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node
 from schemas.kinds.session import Session
+from schemas.loading.draft import Draft
 from schemas.loading.parsed_file import ParsedFile, parse_file
 from schemas.problems.errors.repository import CannotRead
 from schemas.problems.issues import Issue
@@ -31,6 +32,7 @@ class _Loaded:
     others: dict[str, bytes | None]
     owner: OwnerStores
     repository: Repository
+    draft: Draft | None
 
 
 class DocumentCache:
@@ -50,12 +52,18 @@ class DocumentCache:
         """Its files, read only where they have changed since they were read through this."""
         return DirectorySource(path, left_out, self._files.read)
 
-    def load(self, source: Source, owner: OwnerStores, load: Callable[[Source], Repository]) -> Repository:
-        """What `load` gives; the last one again where nothing of what that read has changed. Raises what
-        `load` raises."""
+    def load(
+        self,
+        source: Source,
+        owner: OwnerStores,
+        load: Callable[[Source], Repository],
+        draft: Draft | None = None,
+    ) -> Repository:
+        """What `load` gives; the last one again where nothing of what that read has changed, and it was for
+        the same draft. Raises what `load` raises."""
         self._files.begin()
         known = self._loaded
-        if known is not None and known.owner == owner:
+        if known is not None and known.owner == owner and known.draft is draft:
             found = tuple(source.files())
             if found == known.files and all(
                 _data_of(source, path) == data for path, data in known.others.items()
@@ -69,7 +77,7 @@ class DocumentCache:
             memo.begin()
         self._loaded = None
         repository = load(recording)
-        self._loaded = _Loaded(tuple(recording.given), recording.others, owner, repository)
+        self._loaded = _Loaded(tuple(recording.given), recording.others, owner, repository, draft)
         return repository
 
     def last_read(self) -> tuple[tuple[SourceFile, ...], Mapping[str, bytes | None]] | None:

@@ -15,11 +15,11 @@ from schemas.files.sources import Source, SourceFile, mentions_api_version
 from schemas.files.yaml_reader import MOST_PROBLEMS, read_documents, too_many_problems
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node, NodePool
-from schemas.kinds.session import Session
 from schemas.kinds.session_template import SessionTemplate, Sweep
 from schemas.loading.captures import CaptureReader, hardware_file
 from schemas.loading.document_cache import DocumentCache
 from schemas.loading.documents import Document, claimed_identity
+from schemas.loading.draft import Draft, Surroundings, bare_circle, own_issues
 from schemas.loading.parsed_file import ParsedDocument, ParsedFile, judge_expanded
 from schemas.loading.secret_stores import StoreLoader
 from schemas.problems.errors.repository import InvalidRepository, NotARepository
@@ -30,9 +30,9 @@ from schemas.problems.text import printable
 from schemas.repository.declared_stores import NO_OWNER, OwnerStores
 from schemas.repository.node_ranges import pool_nodes
 from schemas.repository.repository import Repository
-from schemas.rules import membership, warning_rules
+from schemas.rules import warning_rules
 from schemas.rules.machine_rules import reserved_rules
-from schemas.rules.references import ReferenceIndex, dependency_cycle_rules
+from schemas.rules.references import dependency_cycle_rules
 from schemas.templates.expansion import TemplateExpander, is_from_template
 from schemas.values.envelope import Resource
 from schemas.values.resource_ref import ref_of
@@ -79,17 +79,25 @@ def load_commit(
     return load(CommitSource(git_dir, revision, subpath), owner, cache)
 
 
-def load(source: Source, owner: OwnerStores = NO_OWNER, cache: DocumentCache | None = None) -> Repository:
-    """The repository of a source. Raises InvalidRepository, CannotRead."""
+def load(
+    source: Source,
+    owner: OwnerStores = NO_OWNER,
+    cache: DocumentCache | None = None,
+    draft: Draft | None = None,
+) -> Repository:
+    """The repository of a source; `draft`: what of it is judged as its author knows it. Raises
+    InvalidRepository, CannotRead."""
     known = cache or DocumentCache()
-    return known.load(source, owner, lambda recorded: _Loading(recorded, owner, known).run())
+    return known.load(source, owner, lambda recorded: _Loading(recorded, owner, known, draft).run(), draft)
 
 
 class _Loading:
     """One run: the files, the documents and the problems found so far."""
 
-    def __init__(self, source: Source, owner: OwnerStores, cache: DocumentCache) -> None:
-        self.source, self.cache = source, cache
+    def __init__(
+        self, source: Source, owner: OwnerStores, cache: DocumentCache, draft: Draft | None = None
+    ) -> None:
+        self.source, self.cache, self.draft = source, cache, draft
         self.stores = StoreLoader(source, owner)
         self.warnings: list[Problem] = []
         self.problems: list[Problem] = []
@@ -277,28 +285,33 @@ class _Loading:
             return
         broken = frozenset(d.identity for d in self.documents if d.resource is None)
         kinds = {ref_of(identity).kind for identity in broken}
-        names = ReferenceIndex(repository, broken)
+        around = Surroundings.of(repository, broken, self.cache.other_documents(repository))
         clear = not kinds & {"", "Cluster", "ResourceGroup", "StorageHost", "Domain"}
         places = {
             d.identity: d
             for d in self._sound_documents()
             if repository.resources.get(d.identity) is d.resource
         }
-        others = self.cache.other_documents(repository)
+        own = self.draft.surroundings(repository, broken) if self.draft is not None else None
         for document in places.values():
             assert document.resource is not None
-            issues = list(names.dangling(document.resource))
+            issues = around.issues(document.resource, clear=clear)
+            if own is not None and self._is_draft(document):
+                issues = own_issues(own.issues(document.resource, clear=clear), issues)
             self._check_secrets(document, document.resource, broken)
-            if clear and not issues:
-                issues += _membership_issues(repository, others, document.resource)
             self._add_issues(document, *issues)
             if self._is_full():
                 return
         for session, issue in dependency_cycle_rules(repository):
-            self._add_issues(places[session.identity], issue)
+            document = places[session.identity]
+            self._add_issues(document, issue if not self._is_draft(document) else bare_circle(issue))
+
+    def _is_draft(self, document: Document) -> bool:
+        return self.draft is not None and document.file == self.draft.file
 
     def _check_secrets(self, document: Document, resource: Resource, broken: frozenset[str]) -> None:
-        for issue, unknown in self.stores.secret_issues(resource, broken):
+        found = self.stores.secret_issues(resource, broken, granted_alone=self._is_draft(document))
+        for issue, unknown in found:
             (self.warnings if unknown else self.problems).append(self._problem(document, issue))
 
     def _sound_documents(self) -> Iterator[Document]:
@@ -326,14 +339,6 @@ class _Loading:
             written = positions.text(document.raw.number, issue.at)
             hint = f'put it into quotes: "{printable(written)}"' if written else ""
         return Problem(place, issue.code, path_text(issue.at), issue.message, hint)
-
-
-def _membership_issues(
-    repository: Repository, others: membership.OtherDocuments, resource: Resource
-) -> Iterable[Issue]:
-    if isinstance(resource, Session):
-        return membership.session_issues(resource, others)
-    return membership.check_membership(repository, resource)
 
 
 def _machines(resource: Node | NodePool, hardware: Hardware | None) -> tuple[Node, ...]:

@@ -72,11 +72,15 @@ class StoreLoader:
             return parse_sops_file(path, data)
         raise ValueError("there is no such plain file in the repository")
 
-    def secret_issues(self, resource: Resource, broken: Collection[str]) -> Iterator[tuple[Issue, bool]]:
+    def secret_issues(
+        self, resource: Resource, broken: Collection[str], *, granted_alone: bool = False
+    ) -> Iterator[tuple[Issue, bool]]:
         """The secrets that a document names and may not have; True where that is only not known here. Nothing
-        is said of stores whose documents are `broken`, which are told themselves."""
+        is said of stores whose documents are `broken`, which are told themselves. `granted_alone`: as if
+        there were no others."""
         for use in secret_uses(resource):
-            refusal = self.declared.refusal(use.reference, use.project)
+            declared = self.declared.granted_to(use.project) if granted_alone else self.declared
+            refusal = declared.refusal(use.reference, use.project)
             store = identity_of("SecretStore", use.reference.partition("/")[0])
             if refusal is not None and store not in broken and store not in self._faulty:
                 code = "BAI-V093" if refusal.unknown else "BAI-V057"

@@ -55,6 +55,11 @@ class DeclaredStores:
     stores: Mapping[str, DeclaredStore] = field(default_factory=dict)
     final: bool = True
 
+    def granted_to(self, project: str | None) -> DeclaredStores:
+        """Those that a project's sessions may use: for who is to know of no others."""
+        found = {name: each for name, each in self.stores.items() if _is_granted(each, project)}
+        return DeclaredStores(found)
+
     def refusal(self, reference: str, project: str | None) -> SecretRefusal | None:
         """Why the sessions of a project, or (None) infrastructure, may not have `STORE/ENTRY`; None when they
         may. Reads no value."""
@@ -69,7 +74,7 @@ class DeclaredStores:
             if not spec.infrastructure:
                 hint = "it takes a store with infrastructure: true"
                 return SecretRefusal(f"the store '{name}' is not granted to infrastructure", hint)
-        elif project not in spec.projects and EVERYBODY not in spec.projects:
+        elif not _is_granted(declared, project):
             hint = f"it takes a store with projects: [{project}]"
             return SecretRefusal(
                 f"the store '{name}' is not granted to sessions of project '{project}'", hint
@@ -87,6 +92,10 @@ class DeclaredStores:
         if not hint.startswith("did"):
             hint = "declare a SecretStore in the file of --secret-stores, or one of sops in the repository"
         return SecretRefusal(f"there is no SecretStore '{name}'", hint)
+
+
+def _is_granted(declared: DeclaredStore, project: str | None) -> bool:
+    return project in declared.store.spec.projects or EVERYBODY in declared.store.spec.projects
 
 
 def _sops_refusal(declared: DeclaredStore, entry: str) -> SecretRefusal | None:

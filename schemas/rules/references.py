@@ -176,6 +176,12 @@ def _references(resource: Resource) -> tuple[DocumentReference, ...]:
     return tuple(uses(resource)) if uses else ()
 
 
+def named_identities(resource: Resource) -> Iterator[str]:
+    """All that a document's references may mean."""
+    for use in _references(resource):
+        yield from use.wanted
+
+
 class ReferenceIndex:
     """Every identity that can be named: documents (with problems too), pools' nodes, users by e-mail."""
 

@@ -85,7 +85,7 @@ def test_an_owner_waits_for_what_it_lent_and_is_told_who_has_it() -> None:
     held = running(session("loan", cpu=6, project="a"))
     outcome = plan(both, [session("own", cpu=4, project="b")], held)
     assert not placed(outcome)
-    assert "what is left is lent: q-a holds 2 cores of it" in outcome.waits[0].reasons[0].message
+    assert "what is left is lent: quota q-a holds 2 cores of it" in outcome.waits[0].reasons[0].message
     again = plan(both, [session("more", cpu=3, project="a")], held)
     assert "cohort lab uses 6 cores of 8 cores" in again.waits[0].reasons[0].message
 

@@ -18,9 +18,17 @@ from bai.web.demo.documents import (
     tenancy_document,
 )
 from bai.web.demo.simulated_provider import SimulatedProvider
-from bai.web.demo.workload import HOUR, Job, Workload, jobs_by_identity, log_line, patient_jobs
+from bai.web.demo.workload import (
+    HOUR,
+    Job,
+    Workload,
+    job_files,
+    jobs_by_identity,
+    log_line,
+    patient_jobs,
+)
 from providers.base import KernelSpec
-from providers.fake import ScheduledExit, SimulatedLoad, VirtualClock, World
+from providers.fake import FakeKernel, ScheduledExit, SimulatedLoad, VirtualClock, World
 from providers.health.codes import CODES
 from providers.health.facts import MachineFacts
 from providers.health.values import ExpectedGpu, ExpectedNode, NodeHealth
@@ -53,6 +61,7 @@ class SimulatedDay:
         self.began = now - PAST
         self.world = World(VirtualClock(self.began))
         self.world.slow_create = _START
+        self.world.files_of = self._files
         self.provider = SimulatedProvider(self.world, self._begin)
         self._repository = repository
         self._rng = random.Random(seed)
@@ -209,6 +218,10 @@ class SimulatedDay:
         if job is not None and job.seconds:
             self.world.ends_after[spec.id] = ScheduledExit(job.seconds, job.exit_code, job.reason)
         self.world.use(spec.id, _load(spec, job.busy if job is not None else 70))
+
+    def _files(self, kernel: FakeKernel) -> Mapping[str, bytes]:
+        job = self._jobs.get(kernel.spec.labels.resource)
+        return job_files(job, b"".join(kernel.log)) if job is not None else {}
 
     def _work(self) -> None:
         """What runs writes logs, and uses now more and now less."""

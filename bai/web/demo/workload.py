@@ -125,6 +125,26 @@ def log_line(job: Job, step: int) -> str:
     return f"{kind} step {step * 250:>7,} loss {loss:6.3f} lr 3.0e-04 gpu {job.busy + chance.randint(-4, 2)}%"
 
 
+def job_files(job: Job, log: bytes) -> Mapping[str, bytes]:
+    """What it has in its working directory: small, and made up as everything else."""
+    name = job.identity.rpartition("/")[2]
+    kind = name.partition("-")[0]
+    about = f"{job.identity}\n\n{_ABOUT_FILES}"
+    if not job.seconds:
+        return {"README.txt": about.encode(), f"{name}.ipynb": b'{"cells": [], "nbformat": 4}\n'}
+    config = f"kind: {kind}\ngpus: {job.gpus}\nlearning_rate: 3.0e-04\n"
+    script = f"# The program of {name}: in this simulation it is not run.\n"
+    files = {"README.txt": about, f"{kind}.py": script, "config.yaml": config}
+    files |= {f"checkpoints/step-{step * 2500:06}.txt": "weights would be here\n" for step in (1, 2, 3)}
+    return {**{path: text.encode() for path, text in files.items()}, "logs/output.log": log}
+
+
+_ABOUT_FILES = """\
+Nothing runs here: these files are made up, as the machines are. What you send stays, in memory, until the
+session ends.
+"""
+
+
 def patient_jobs(now: float) -> Iterator[tuple[Job, str]]:
     """Those that wait for another session, for the night, and for a larger quota; with what is said of
     each."""

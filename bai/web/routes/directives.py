@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from functools import partial
 from typing import Annotated, Literal
 
@@ -72,14 +71,16 @@ def give_order(
 ) -> None:
     """Somebody's order holds from now on, stands in the audit, and whoever leads looks at once. `commit`: its
     full name, of a pin or an approval. Raises StoreError."""
-    store = cluster.loop.workspace.store
-    issue_directive(store, cluster.name, order, Directive(name, time.time(), why, commit))
+    workspace = cluster.loop.workspace
+    directive = Directive(name, workspace.clock.now(), why, commit)
+    issue_directive(workspace.store, cluster.name, order, directive)
     cluster.wake()
 
 
 def end_orders(cluster: ServedCluster, name: str, why: str = "") -> list[Literal["suspend", "pin"]]:
     """Which of these held until now. Raises StoreError."""
-    directive, store = Directive(name, time.time(), why), cluster.loop.workspace.store
+    workspace = cluster.loop.workspace
+    directive, store = Directive(name, workspace.clock.now(), why), workspace.store
     orders: tuple[Literal["suspend", "pin"], ...] = ("suspend", "pin")
     ended = [order for order in orders if withdraw_directive(store, cluster.name, order, directive)]
     cluster.wake()

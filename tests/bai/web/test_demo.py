@@ -16,6 +16,7 @@ import requests
 from bai.web.demo.day import PAST, STEP
 from bai.web.demo.demo_cluster import DemoCluster
 from bai.web.demo.serve_demo import SEED
+from providers.machines.files.one_file_archive import archived_file
 from reconciler.controller.loop import Loop
 from tests.waiting import until
 
@@ -73,6 +74,19 @@ def test_its_past_has_of_everything(lived: Lived) -> None:
         capture_output=True, text=True, check=True,
     ).stdout  # fmt: skip
     assert len(set(log.splitlines())) == 6
+
+
+def test_what_runs_has_files_that_say_what_they_are(lived: Lived) -> None:
+    provider, done = lived.demo.day.provider, lived.loop._cycle
+    assert done.actual is not None
+    running = [kernel.id for each in done.actual.existing.values() for kernel in each.kernels
+               if each.phase == "RUNNING"]  # fmt: skip
+    for kernel_id in running:
+        names = {each.name for each in provider.list_files(kernel_id, ".", 100).entries}
+        assert "README.txt" in names and len(names) > 1, kernel_id
+        readme = b"".join(archived_file(provider.copy_out(kernel_id, "README.txt")).pieces)
+        assert b"Nothing runs here" in readme
+    assert running
 
 
 def test_the_same_seed_makes_the_same_day(lived: Lived, tmp_path: Path) -> None:

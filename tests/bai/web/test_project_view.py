@@ -190,7 +190,9 @@ def test_metrics_name_no_project(lab: Lab) -> None:
     assert "bai_queue_length" in text and SECRET not in text and "own0" not in text
 
 
-OURS = ProjectView(Principal("a", (RoleBinding(Role.viewer, frozenset({"p"})),)), ["p", "zebra", "zebra-two"])
+OURS = ProjectView(
+    Principal("a", (RoleBinding(Role.viewer, frozenset({"p"})),)), ["p", "zebra", "zebra-two"], ["theirs"]
+)
 
 
 @pytest.mark.parametrize(
@@ -205,6 +207,10 @@ OURS = ProjectView(Principal("a", (RoleBinding(Role.viewer, frozenset({"p"})),))
         ),
         ("zebras and a-zebra are animals", "zebras and a-zebra are animals"),
         ("Node/n1 is down", "Node/n1 is down"),
+        ("Session/p/zebra and p/zebra are ours", "Session/p/zebra and p/zebra are ours"),
+        ("no node has rack=zebra or zebra=1", "no node has rack=zebra or zebra=1"),
+        ("quota theirs holds 2 GPUs of it", "another project's quota holds 2 GPUs of it"),
+        ("see Quota/theirs, quota theirs-too", "see another project's quota, quota theirs-too"),
     ],
 )
 def test_texts_lose_the_names_of_others(text: str, cleared: str) -> None:

@@ -21,10 +21,13 @@ from bai.web import openapi
 from bai.web.app import create_app
 from bai.web.auth.roles import StaticAccess
 from bai.web.cluster_loops import ClusterLoops
+from bai.web.panel.numbers.pictures import PICTURES
+from bai.web.panel.numbers.plots import VALUES
 from bai.web.pass_metrics import PassCollector
-from providers.fake import Fault
+from providers.fake import Fault, SimulatedLoad
+from reconciler.values.figures.pass_figures import KINDS
 from tests.bai.web.lab import Lab, bearer
-from tests.reconciler.lab import session
+from tests.reconciler.lab import BASE, session
 
 pytestmark = pytest.mark.slow
 
@@ -125,11 +128,15 @@ def test_every_answer_is_a_described_one(case: schemathesis.Case) -> None:
 def metrics(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The names of all metrics of a server whose loop has seen a bit of everything."""
     lab = Lab(tmp_path_factory.mktemp("metrics"))
+    lab.write("base", BASE.replace("{provider: fake}", "{provider: fake, accounting: {sampleInterval: 1m}}"))
     for name, size in (("a", 1), ("b", 2), ("c", 2)):
         lab.write(name, session(name, f"resources: {{cuda.device: {size}}}"))
     lab.world.inject(Fault("create", failure="refused"))
     lab.once()
-    lab.once()
+    for kernel in lab.world.kernels:
+        lab.world.use(kernel, SimulatedLoad(cores=1.0, gpu=50))
+    for _ in range(10):
+        lab.once()
     assert lab.status("/api/v1/clusters") == 200
     text = lab.client.get("/metrics", headers=bearer("viewer")).text
     lab.close()
@@ -152,6 +159,20 @@ def test_every_picture_of_the_dashboard_shows_something(metrics: set[str]) -> No
         assert named and named <= metrics, expression
     ids = [panel["id"] for panel in board["panels"]]
     assert len(ids) == len(set(ids))
+
+
+def test_grafana_and_the_panel_show_the_same_figures() -> None:
+    """All that the loop writes down, in pictures of the same names."""
+    board = json.loads((DEPLOY / "grafana" / "bai.json").read_text())
+    by_title = {panel["title"]: panel for panel in board["panels"]}
+    for picture in PICTURES:
+        panel = by_title[picture.title]
+        asked = " ".join(target["expr"] for target in panel["targets"])
+        assert set(_METRIC.findall(asked)) == set(picture.figures), picture.key
+        assert panel["description"] == picture.about
+    assert [name for each in PICTURES for name in each.figures if name not in KINDS] == []
+    assert set(KINDS) == {name for each in PICTURES for name in each.figures}
+    assert set(VALUES) == {each.key for each in PICTURES}
 
 
 def test_every_alert_is_about_a_metric(metrics: set[str]) -> None:

@@ -109,15 +109,18 @@ def test_orders_hold_and_stand_in_the_audit(lab: Lab) -> None:
     assert lab.status(f"{HERE}/suspend", "operator", "POST", json={"why": "a move"}) == 200
     told = read_directives(lab.workspace.store, "here").suspend
     assert told is not None and (told.actor, told.why) == ("operator", "a move")
+    assert told.at == lab.world.clock.now(), "by the clock of what it is about"
     lab.write("a", session("a"))
     lab.once()
     assert lab.world.kernels == {} and lab.get(HERE)["suspended"]
     assert any("suspended by operator (a move)" in note for note in lab.get(HERE)["notes"])
     assert lab.status(f"{HERE}/resume", "operator", "POST") == 200
+    resumed = lab.world.clock.now()
     lab.once()
     assert lab.world.kernels and not lab.get(HERE)["suspended"]
     entries = lab.get(f"{HERE}/audit?actor=operator")
     assert [(each["verb"], each["cause"]) for each in entries] == [("suspend", "a move"), ("resume", "")]
+    assert [each.at for each in lab.workspace.store.audit("here", actor="operator")] == [told.at, resumed]
     assert lab.get(f"{HERE}/audit?actor=operator", "ours") == []
 
 

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from bai.render.humanize import duration, iso_time
 from bai.web.panel.blocks import TableBlock
-from bai.web.panel.numbers.plots import Plot, Unit, plots_of
+from bai.web.panel.numbers.pictures import Unit
+from bai.web.panel.numbers.plots import Plot, plots_of
 from bai.web.panel.numbers.points import Point, points_of
 from bai.web.panel.numbers.ranges import RANGES, RangeName, Scale
 from schemas.problems.errors.command import NoSuchResource

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 import threading
-import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 from bai.web.auth.roles import Principal, Role
 from bai.web.cluster_loops import ServedCluster
+from bai.web.dependencies import project_view
+from bai.web.panel.proposals.drafts import draft_of, own_mistakes
 from bai.web.panel.proposals.requests import ChangeRequest, PreparedChange, prepare, required_role
 from bai.web.panel.proposals.settings import ProposalSettings
 from bai.web.panel.proposals.turns import LatestTurns
@@ -25,6 +26,7 @@ from reconciler.sources.desired import DesiredCache, make_desired
 from reconciler.sources.source import choose_cluster
 from reconciler.values.records import Audit
 from schemas.loading.document_cache import DocumentCache
+from schemas.loading.draft import Draft
 from schemas.loading.loader import load
 from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.forge import ForgeError
@@ -77,8 +79,12 @@ class ClusterDesk:
         self._opened: tuple[Repository, OpenedDocuments] | None = None
         self.turns = LatestTurns()
 
-    def newest(self) -> OpenedDocuments:
-        """What a change begins with. Raises BaiError."""
+    def newest(self, who: Principal) -> OpenedDocuments:
+        """What a change of theirs begins with. Raises BaiError."""
+        with own_mistakes(None, whole=who.projects is None):
+            return self._newest()
+
+    def _newest(self) -> OpenedDocuments:
         workspace, tracker = self._cluster.loop.workspace, self._tracker
         tip = tracker.remote.resolve(tracker.ref) if tracker is not None else workspace.commit
         if tip != workspace.commit:
@@ -100,12 +106,13 @@ class ClusterDesk:
             raise CommandError(why=why, hint="somebody who may change all of them has to do it")
         return prepared
 
-    def desired_with(self, opened: OpenedDocuments, change: FileChange) -> Desired:
-        """What the documents say then. Raises InvalidRepository, with every problem, CannotRead."""
-        workspace = self._cluster.loop.workspace
-        with self._lock:
+    def desired_with(self, opened: OpenedDocuments, change: FileChange, who: Principal) -> Desired:
+        """What the documents say then. Raises InvalidRepository, with every problem that is for them to know,
+        CannotRead."""
+        workspace, draft = self._cluster.loop.workspace, self._draft(opened, change, who)
+        with self._lock, own_mistakes(draft, whole=who.projects is None):
             source = ChangedSource(opened.source.file_source(), [change], opened.given)
-            repository = load(source, opened.source.owner, self._cache)
+            repository = load(source, opened.source.owner, self._cache, draft)
             return make_desired(
                 repository, self._cluster.name, repo=workspace.repo_id, commit="", cache=self._desired
             )
@@ -132,6 +139,9 @@ class ClusterDesk:
             return PushWay("off", "this server writes nothing into git (bai serve --proposals)")
         if tracker is None:
             return PushWay("off", "the documents are a folder here, and no remote that could be pushed to")
+        if not tracker.remote.has_branch(tracker.ref):
+            why = f"what is followed, {tracker.ref} (--ref), is no branch that a change could be merged into"
+            return PushWay("off", why)
         if mode == "commit" and tracker.is_judged:
             why = "commits must be signed here: it goes to a branch, for somebody to sign and merge"
             return PushWay("branch", why)
@@ -143,7 +153,8 @@ class ClusterDesk:
         tracker = self._tracker
         if tracker is None or not _COMMIT.fullmatch(base) or not tracker.remote.has_commit(base):
             raise CommandError(why="what this began with is not there any more", hint="begin again")
-        opened = self._open_at(base)
+        with own_mistakes(None, whole=who.projects is None):
+            opened = self._open_at(base)
         prepared = self.prepare(opened, asked, who)
         way = self.way(who, asked, prepared.identity)
         if way.mode == "off":
@@ -157,10 +168,12 @@ class ClusterDesk:
         proposal = Proposal(base, (prepared.change,), prepared.title, reason, author)
         publisher = Publisher(tracker.remote, tracker.ref, workspace.source.subpath, self._settings.committer)
         push = publisher.to_followed if way.mode == "commit" else publisher.to_branch
-        pushed = push(proposal, self._check)
+        draft = self._draft(opened, prepared.change, who)
+        with own_mistakes(draft, whole=who.projects is None):
+            pushed = push(proposal, partial(self._check, draft))
         request, note = self._create_request(tracker, proposal, pushed) if way.mode == "branch" else ("", "")
         where = f"to {pushed.branch}" + (f", {request}" if request else "") + (f"; {note}" if note else "")
-        entry = Audit(VERB, prepared.identity, time.time(), where, who.name, commit=pushed.commit)
+        entry = Audit(VERB, prepared.identity, workspace.clock.now(), where, who.name, commit=pushed.commit)
         workspace.store.record_audit(self._cluster.name, entry)
         self._cluster.wake()
         return pushed
@@ -205,11 +218,14 @@ class ClusterDesk:
             repository = load(ChangedSource(source.file_source(), (), given), source.owner, self._cache)
         return OpenedDocuments(source, commit, given, repository)
 
-    def _check(self, commit: str) -> None:
+    def _draft(self, opened: OpenedDocuments, change: FileChange, who: Principal) -> Draft | None:
+        return draft_of(project_view(self._cluster, who), opened.repository, change)
+
+    def _check(self, draft: Draft | None, commit: str) -> None:
         """As `bai validate` does. Raises InvalidRepository, CannotRead, PlanError."""
         source = replace(self._cluster.loop.workspace.source, revision=commit)
         with self._lock:
-            repository = load(source.file_source(), source.owner, self._cache)
+            repository = load(source.file_source(), source.owner, self._cache, draft)
         choose_cluster(repository, self._cluster.name)
 
 

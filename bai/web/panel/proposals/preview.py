@@ -13,6 +13,7 @@ from bai.render.plan.usage import SlotUsageRow, slot_rows
 from bai.web.panel.views.node_drawing import DrawnNode, draw_node
 from bai.web.panel.views.queue_page import WaitRow, wait_row
 from reconciler.guards.judge import violation_text
+from schemas.loading.documents import kind_of
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.repository import InvalidRepository
 
@@ -49,7 +50,8 @@ class GivenRow:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """`headline` in a sentence. `problems`: then nothing else is known. `given` where it would start, `wait`
+    """`headline` in a sentence. `is_begun`: False as long as what must be filled in is not; then, and with
+    `problems`, nothing else is known. `given` where it would start, `wait`
     where not; `pushed_out`: running sessions that would make room, each with why."""
 
     headline: str
@@ -62,6 +64,17 @@ class Preview:
     pushed_out: tuple[tuple[str, str], ...] = ()
     refused: tuple[str, ...] = ()
     quotas: tuple[SlotUsageRow, ...] = ()
+    is_begun: bool = True
+
+
+def blank_preview(value: object) -> Preview | None:
+    """Of a document in which name or project are still to be filled in; None where they are."""
+    metadata = value.get("metadata") if isinstance(value, dict) else None
+    given = metadata if isinstance(metadata, dict) else {}
+    missing = [f"a {name}" for name in ("name", "project") if given.get(name) in (None, "")]
+    if not missing or kind_of(value) != "Session":
+        return None
+    return Preview(f"Give it {' and '.join(missing)}: what it would get is shown then", is_begun=False)
 
 
 def problem_preview(view: PassView, error: BaiError) -> Preview:
@@ -70,13 +83,14 @@ def problem_preview(view: PassView, error: BaiError) -> Preview:
 
 
 def problem_rows(view: PassView, error: BaiError) -> Iterator[ProblemRow]:
+    """What is wrong with documents was judged as their author knows it: nothing is taken out of that, which
+    would tell what there is (`drafts`)."""
     if not isinstance(error, InvalidRepository):
         yield ProblemRow("", view.redact(clean(error.message)), view.redact(clean(error.hint)))
         return
     for each in error.problems[:MOST_PROBLEMS]:
-        place = view.redact(clean(str(each.place)))
         words = f"{each.path}: {each.message}" if each.path else each.message
-        yield ProblemRow(place, view.redact(clean(words)), view.redact(clean(each.hint)))
+        yield ProblemRow(clean(str(each.place)), clean(words), clean(each.hint))
 
 
 def session_preview(view: PassView, before: Plan, after: PlanPreview, identity: str) -> Preview:

@@ -45,7 +45,7 @@ def new(
 ) -> Response:  # fmt: skip
     """`yaml`: a draft; `copy`: a session's identity."""
     view, desk = _opened(request, cluster, visitor)
-    text = yaml or start_text(view, desk, template=template, project=project, copied=copy)
+    text = yaml or start_text(view, desk, visitor.principal, template=template, project=project, copied=copy)
     return _show(request, cluster, visitor, "proposals/new.html", {"page": new_page(view, text)})
 
 

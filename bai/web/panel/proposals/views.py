@@ -14,6 +14,7 @@ from bai.web.panel.proposals.desk import ClusterDesk, OpenedDocuments, PushWay
 from bai.web.panel.proposals.preview import (
     Preview,
     ProblemRow,
+    blank_preview,
     problem_preview,
     problem_rows,
     session_preview,
@@ -96,14 +97,16 @@ class ChangePage:
 # Drafts
 
 
-def start_text(view: PassView, desk: ClusterDesk, *, template: str, project: str, copied: str) -> str:
+def start_text(
+    view: PassView, desk: ClusterDesk, who: Principal, *, template: str, project: str, copied: str
+) -> str:
     """What a new session begins with: a copy, a template's, or the least. Raises NoSuchResource."""
     projects = _projects(view)
     project = project or (projects[0] if len(projects) == 1 else "")
     if copied:
         ref = ref_of(copied)
         identity = identity_of("Session", ref.name, ref.project)
-        text = desk.newest().documents.text(require_seen(view, identity))
+        text = desk.newest(who).documents.text(require_seen(view, identity))
         return document_text(with_fields(parse_one(text), {"name": f"{ref.name}-copy"}))
     values = {"name": "", "project": project, "template": template}
     if not template:
@@ -175,18 +178,21 @@ def require_own_project(view: PassView, text: str) -> str:
 def draft_preview(view: PassView, desk: ClusterDesk, who: Principal, text: str) -> Preview:
     """What the session of this text would get."""
     try:
+        blank = blank_preview(parse_one(text))
+        if blank is not None:
+            return blank
         require_own_project(view, text)
-        opened = desk.newest()
+        opened = desk.newest(who)
         prepared = desk.prepare(opened, ChangeRequest("add", text=text), who)
-        return _planned_preview(view, desk, opened, prepared)
+        return _planned_preview(view, desk, who, opened, prepared)
     except BaiError as error:
         return problem_preview(view, error)
 
 
 def _planned_preview(
-    view: PassView, desk: ClusterDesk, opened: OpenedDocuments, prepared: PreparedChange
+    view: PassView, desk: ClusterDesk, who: Principal, opened: OpenedDocuments, prepared: PreparedChange
 ) -> Preview:
-    head = desk.desired_with(opened, prepared.change)
+    head = desk.desired_with(opened, prepared.change, who)
     return session_preview(view, view.plan, desk.preview(head, view.actual), prepared.identity)
 
 
@@ -203,7 +209,7 @@ def change_page(view: PassView, desk: ClusterDesk, who: Principal, asked: Change
         require_seen(view, asked.target)
     way = desk.way(who, asked, identity)
     try:
-        opened = desk.newest()
+        opened = desk.newest(who)
         if asked.needs_text:
             return ChangePage(asked, title, identity, way, text=opened.documents.text(identity))
         if asked.needs_value:
@@ -215,9 +221,9 @@ def change_page(view: PassView, desk: ClusterDesk, who: Principal, asked: Change
     preview, outcome = None, None
     try:
         if asked.action == "add":
-            preview = _planned_preview(view, desk, opened, prepared)
+            preview = _planned_preview(view, desk, who, opened, prepared)
         else:
-            outcome = _outcome(view, desk.desired_with(opened, change))
+            outcome = _outcome(view, desk.desired_with(opened, change, who))
     except BaiError as error:
         problems = _rows(view, error)
     return ChangePage(

@@ -16,7 +16,7 @@ from bai.queries.answers import answer
 from bai.render.humanize import iso_time
 from bai.render.printout import Printout
 from bai.web.cluster_loops import ClusterLoops, ServedCluster
-from bai.web.dependencies import error_words
+from bai.web.dependencies import RETRY_AFTER, error_words
 from bai.web.panel.access.cookies import set_cookie
 from bai.web.panel.access.visitor import LoginNeeded, Visitor, current_visitor
 from bai.web.panel.blocks import redacted
@@ -57,13 +57,13 @@ class PageRoute(APIRoute):
             except LoginNeeded as needed:
                 return _lead_to_login(request, needed)
             except HTTPException as error:
-                return error_page(request, error.status_code, str(error.detail))
+                return error_page(request, error.status_code, str(error.detail), error.headers)
             except RequestValidationError as error:
                 return error_page(request, 422, "; ".join(str(each["msg"]) for each in error.errors()))
             except (CommandError, CannotRead, InvalidRepository, NoSuchRevision, PlanError) as error:
                 return error_page(request, 404, error_words(error))
             except BaiError as error:
-                return error_page(request, 503, error_words(error))
+                return error_page(request, 503, error_words(error), {"Retry-After": RETRY_AFTER})
 
         return handle
 
@@ -86,12 +86,16 @@ def _lead_to_login(request: Request, needed: LoginNeeded) -> Response:
     return answer
 
 
-def error_page(request: Request, status: int, message: str) -> Response:
-    """What is wrong, in words."""
+def error_page(
+    request: Request, status: int, message: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    """What is wrong, in words; `headers` are those that the API has for the same refusal."""
     panel: Panel = request.app.state.panel
     values = {"status": status, "message": _TITLES.get(status, "This went wrong"), "advice": message}
     fragment = panel.fragment("error.html", values)
-    return panel.respond(request, fragment, Frame(), status)
+    answer = panel.respond(request, fragment, Frame(), status)
+    answer.headers.update(headers or {})
+    return answer
 
 
 def cluster_page(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -50,7 +49,8 @@ def open_kernel_terminal(
     store, cluster = workspace.store, workspace.cluster.name
 
     def write_down(verb: str, cause: str) -> None:
-        store.record_audit(cluster, Audit(verb, wanted.identity, time.time(), cause, owner.name))
+        entry = Audit(verb, wanted.identity, workspace.clock.now(), cause, owner.name)
+        store.record_audit(cluster, entry)
 
     def on_end(end: TerminalEnd) -> None:
         how = end.why or (f"it ended with {end.code}" if end.code is not None else "it ended")

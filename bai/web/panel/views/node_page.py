@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from bai.queries.facts.node_infos import node_infos
-from bai.queries.nodes import declared_row
+from bai.queries.nodes import declared_row, seen_row
 from bai.render.humanize import clean, size
 from bai.render.nodes.hardware import hardware_summary, hardware_tables
 from bai.render.nodes.health import health_lines, health_summary
@@ -50,8 +50,9 @@ class NodePage:
     """`row`: as lists of nodes have it; `declared`: the state that its document says, for those who see it.
     `note`: why it is in its state. `picture` is None and `hardware` empty where its hardware is not known.
     `profile`: how it stands against its profile in a word, empty for a node without one; `profile_lines` the
-    same in full; `health`: in a word, empty where nobody asked. Documents' `labels` and `events` are there
-    for those who see the node's document."""
+    same in full; `health`: in a word, empty where nobody asked. Documents' `labels`, `events` and why the
+    node is as it is (`note`, `profile_lines`, `health_lines`) are there for those who see the node's
+    document."""
 
     row: NodeRow
     declared: str
@@ -83,22 +84,20 @@ def node_page(view: PassView, name: str) -> NodePage:
     actual, info = view.actual, node_infos(view.desired, view.actual).get(name)
     here = holdings_on({name}, running_placements(actual))
     status, health = profile_status(actual, name), actual.health.get(name)
-    row = _row(view, node, info, here)
+    row, sees = seen_row(view, _row(view, node, info, here)), view.sees(identity)
     return NodePage(
         row=row,
-        declared=node.spec.state if view.sees(identity) and identity in view.desired.digests else "",
-        note=view.redact(_note(view, info, name)),
+        declared=node.spec.state if sees and identity in view.desired.digests else "",
+        note=_note(view, info, name) if sees else "",
         picture=draw_node(view.cluster, info, here, view.sees) if info else None,
         held=tuple(_held_rows(view, name, here, info)),
         hardware=_hardware(info.hardware) if info else (),
         summary=hardware_summary(info.hardware) if info else "",
         profile=provision_word(status) if status else "",
-        profile_lines=tuple(view.redact(provision_lines(status))) if status else (),
+        profile_lines=tuple(provision_lines(status)) if status and sees else (),
         health=health_summary(health) if health else "",
-        health_lines=tuple((view.redact(what), hint) for what, hint in health_lines(health))
-        if health
-        else (),
-        labels=_labels(node) if view.sees(identity) else (),
+        health_lines=tuple(health_lines(health)) if health and sees else (),
+        labels=_labels(node) if sees else (),
         events=event_rows(view, identity),
     )
 

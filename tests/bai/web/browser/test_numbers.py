@@ -56,9 +56,10 @@ def test_plots_are_drawn_and_follow_what_is_chosen(measured: Site) -> None:
     visit = measured.visit("viewer")
     page = visit.page
     visit.in_cluster("numbers?range=6h")
-    for key in ("utilisation", "running", "queue", "waits", "reasons", "fits", "sessions", "numa", "spread"):
+    keys = ("utilisation", "running", "queue", "waits", "reasons", "fits", "sessions", "numa", "spread")
+    for key in (*keys, "wrong"):
         expect(page.locator(plot(page, key))).to_be_visible()
-    assert drawn(page) == 9
+    assert drawn(page) == 10
     expect(page.locator("details.plot-table[open]")).to_have_count(0)
     expect(page.locator("[data-plot=utilisation]")).to_have_attribute(
         "aria-label", "Allocated: GPUs 75 %, cores 25 %, memory 2.3 %"
@@ -71,7 +72,7 @@ def test_plots_are_drawn_and_follow_what_is_chosen(measured: Site) -> None:
         page.get_by_role("link", name="7 days").click()
     expect(page.locator(plot(page, "utilisation"))).to_be_visible()
     expect(page.get_by_role("navigation", name="Time").locator("[aria-current]")).to_have_text("7 days")
-    assert drawn(page) == 9
+    assert drawn(page) == 10
     assert not visit.problems
     page.context.close()
 
@@ -105,7 +106,7 @@ def test_news_of_the_cluster_leaves_plots_where_they_are(measured: Site) -> None
         }).then(() => true)
     """)
     expect(page.locator(".plot canvas[data-same=yes]")).to_have_count(1)
-    assert drawn(page) == 9 and not visit.problems
+    assert drawn(page) == 10 and not visit.problems
     page.context.close()
 
 

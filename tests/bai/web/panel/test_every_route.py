@@ -41,10 +41,11 @@ OURS: Values = {
     **EVERYWHERE,
     "project": ("p",),
     "name": ("own", "waiting", "n1", "p", "default", "ada", "data"),
-    "session": ("p/own", "own"),
+    "session": ("p/own", "own", "lent", "labelled"),
     "identity": (
         "Session/p/own",
         "Session/p/waiting",
+        "Session/p/lent",
         "Project/p",
         "Volume/p/data",
         "Node/n1",
@@ -117,6 +118,18 @@ spec:
   ports: [{{name: {SECRET}, port: 8080}}]
   resources: {{cpu: 1, memory: 1GiB}}
 """
+LENDING = f"""
+apiVersion: bai/v1
+kind: Quota
+metadata: {{name: p-cores}}
+spec: {{subject: {{project: p}}, total: {{cpu: 4}}, cohort: lab}}
+---
+apiVersion: bai/v1
+kind: Quota
+metadata: {{name: {SECRET}-cores}}
+spec: {{subject: {{project: {SECRET}}}, total: {{cpu: 1}}, cohort: lab}}
+"""
+"""Of the other project more runs than is its own, so that a session of ours waits for it."""
 VOLUMES = f"""
 apiVersion: bai/v1
 kind: StorageHost
@@ -163,6 +176,10 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
             (f"made room for Session/{SECRET}/{SECRET}-run", f"session {SECRET}/{SECRET}-run"),
         )
     lab.write("one-more", session("one-more", "resources: {cpu: 1}"))
+    lab.once()
+    lab.write("lending", LENDING)
+    lab.write("lent", session("lent", "resources: {cpu: 1}"))
+    lab.write("labelled", session("labelled", "placement: {nodeSelector: {rack: none}}"))
     lab.once()
     yield lab
     lab.close()
@@ -258,6 +275,17 @@ def test_who_sees_one_project_is_told_nothing_of_another_one_by_any_route(world:
         assert answer.status_code != 500, address
         assert SECRET not in text + json.dumps(dict(answer.headers)), address
     assert any(f"news-{who}" in text for _, _, told in made.streams for text in told)
+    lent = [address for address, _, text in made.answers if "what is left is lent" in text]
+    assert {answers_to(world.app, address) for address in lent} >= TELL_WAITS
+
+
+TELL_WAITS = {
+    "/api/v1/clusters/{cluster}/queue",
+    "/api/v1/clusters/{cluster}/resources",
+    "/api/v1/clusters/{cluster}/commands/explain",
+    "/clusters/{cluster}/queue",
+}
+"""Some of the routes that say of a session of ours that it waits for what is lent to others."""
 
 
 def test_nor_by_any_that_is_about_the_other_one(world: Lab) -> None:
@@ -417,17 +445,60 @@ def test_nothing_is_changed_for_another_site_or_without_the_form_of_ones_own_log
     assert admin.client.get("/clusters/here/nodes").status_code == 200, "the login is as it was"
 
 
+OWN_ORIGIN = {"Origin": "http://panel.test"}
+
+
+def socket_addresses(lab: Lab, values: Values) -> list[str]:
+    return [
+        each
+        for route in sockets_of(lab.app)
+        for each in addresses(route, values, vary=False)  # type: ignore[arg-type]
+    ]
+
+
 def test_a_web_socket_opens_to_pages_of_ours_alone(world: Lab) -> None:
     admin = poster(world)
+    for address in socket_addresses(world, OURS):
+        for headers in ({"Origin": "http://evil.test"}, {"Origin": "null"}, {}):
+            refused(admin, address, headers)
+        for token in ("", poster(world, "viewer").form_token, "0" * 64):
+            refused(Poster(admin.client, token), address, OWN_ORIGIN)
+
+
+def test_a_web_socket_opens_to_operators_of_its_project_alone(world: Lab) -> None:
+    nobody, operator = poster(world, "operator-of-p"), poster(world, "operator-of-p")
+    nobody.client.cookies.clear()
+    for address in socket_addresses(world, OURS):
+        for who in (nobody, poster(world, "viewer"), poster(world, "ours")):
+            refused(who, address, OWN_ORIGIN)
+    theirs_too = socket_addresses(world, THEIRS)
+    for address in theirs_too:
+        refused(operator, address, OWN_ORIGIN)
+    assert theirs_too
+
+
+def test_each_web_socket_opens_to_who_may(world: Lab) -> None:
+    """Else the walks above would find nothing since nobody is let in."""
     for route in sockets_of(world.app):
+        let_in = 0
         for address in addresses(route, OURS, vary=False):  # type: ignore[arg-type]
-            for headers in ({"Origin": "http://evil.test"}, {"Origin": "null"}, {}):
-                refused(admin.client, address, headers)
+            with contextlib.suppress(WebSocketDisconnect):
+                let_in += is_let_in(poster(world, "operator-of-p"), address, OWN_ORIGIN)
+        assert let_in, route
 
 
-def refused(client: TestClient, address: str, headers: dict[str, str]) -> None:
-    with pytest.raises(WebSocketDisconnect), client.websocket_connect(address, headers=headers) as socket:
-        socket.receive()
+def refused(who: Poster, address: str, headers: dict[str, str]) -> None:
+    """Before it is opened."""
+    with pytest.raises(WebSocketDisconnect):
+        is_let_in(who, address, headers)
+
+
+def is_let_in(who: Poster, address: str, headers: dict[str, str]) -> bool:
+    """Raises WebSocketDisconnect where the upgrade is refused."""
+    protocols = ["bai-terminal", f"form.{who.form_token}"]
+    where = f"ws://panel.test{address}"  # With its cookies.
+    with who.client.websocket_connect(where, subprotocols=protocols, headers=dict(headers)):
+        return True
 
 
 # --- the walk itself ---------------------------------------------------------------------------------------
@@ -483,4 +554,4 @@ def test_a_socket_that_opens_to_everybody_is_found() -> None:
     [route] = sockets_of(app)
     [address] = addresses(route, OURS, vary=False)  # type: ignore[arg-type]
     with pytest.raises(BaseException, match="DID NOT RAISE"):
-        refused(TestClient(app), address, {"Origin": "http://evil.test"})
+        refused(Poster(TestClient(app), ""), address, {"Origin": "http://evil.test"})

@@ -69,6 +69,9 @@ def test_why_a_node_is_in_its_state_and_what_happened_to_it(tmp_path: Path) -> N
     assert found.row.state == "unreachable" and "no answer\\x1b[2J" in found.note
     page = render("node.html", page=found)
     assert "no answer" in page and "\x1b" not in page
+    theirs = node_page(view_of(lab, "ours"), "n1")
+    assert (theirs.row.state, theirs.note) == ("unreachable", "")
+    assert "no answer" not in render("node.html", page=theirs)
     lab.close()
 
 

@@ -6,6 +6,7 @@ import gzip
 import re
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import pytest
@@ -16,7 +17,7 @@ from markupsafe import Markup
 from bai.web.panel.access.cookies import LIFETIME, CookieSealer
 from bai.web.panel.pages import POLICY, Fragment, Frame
 from schemas.problems.errors.store import StoreUnavailable
-from tests.bai.web.lab import Lab
+from tests.bai.web.lab import Lab, bearer
 from tests.bai.web.panel.logins import SAME, browser, logged_in
 from tests.bai.web.panel.rendering import SECRET
 from tests.reconciler.lab import session
@@ -321,3 +322,25 @@ def test_a_store_that_is_away_ends_no_loop_and_its_news_comes_later(
     assert news.count == before
     lab.once()
     assert news.count > before
+
+
+def test_a_page_says_when_to_come_again_as_the_api_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lab = Lab(tmp_path)
+    page = logged_in(lab)
+
+    def answers(name: str) -> tuple[httpx.Response, httpx.Response]:
+        of_api = lab.client.get(f"/api/v1/clusters/here/{name}", headers=bearer("viewer"))
+        return of_api, page.get(f"/clusters/here/{name}")
+
+    def away(*_: object, **__: object) -> None:
+        raise StoreUnavailable(store="postgresql://db", why="gone", hint="")
+
+    refused = [*answers("queue")]  # Nothing was seen yet.
+    assert lab.once(), lab.lines
+    monkeypatch.setattr(lab.workspace.store, "audit", away)
+    refused += answers("audit")
+    assert [each.status_code for each in refused] == [503] * 4
+    assert [each.headers.get("Retry-After") for each in refused] == ["2"] * 4
+    lab.close()

@@ -13,9 +13,10 @@ from bai.render.plan.node_rollout import rollout_lines
 from bai.render.printout import Table
 from bai.web.panel.administration.nodes import NodeListQuery, node_list
 from bai.web.panel.administration.waves import waves_page
+from bai.web.panel.views.node_page import node_page
 from providers.fake_provisioner import FakeNodes, NodeFault
 from reconciler.gitops.directives import Directive, issue_directive
-from tests.bai.web.lab import Lab
+from tests.bai.web.lab import Lab, bearer
 from tests.bai.web.panel.administration.world import profiled
 from tests.bai.web.panel.rendering import (
     SECRET,
@@ -155,6 +156,12 @@ def test_drift_is_told_with_what_deviates_and_who_has_to_leave(machines: Machine
     (theirs,) = node_list(view_of(lab, "ours"), NodeListQuery(standing="drifted")).rows
     assert theirs.standing.word == "drifted"
     assert (theirs.standing.deviations, theirs.standing.why, theirs.standing.profile) == ((), "", "")
+    for who, is_told in (("viewer", True), ("ours", False)):
+        page = node_page(view_of(lab, who), "n3")
+        assert page.profile == "drifted" and bool(page.profile_lines) is is_told
+        rows = list_nodes(view_of(lab, who), "n3", "json").document["nodes"]
+        assert [row["profile"] for row in rows] == ["std" if is_told else ""]
+        assert bool(rows[0]["provisioning"]["deviations"]) is is_told
 
 
 def test_what_failed_is_told_with_since_when(machines: Machines) -> None:
@@ -168,6 +175,11 @@ def test_what_failed_is_told_with_since_when(machines: Machines) -> None:
     assert listed.standing.at == row.since
     theirs = node_list(view_of(lab, "ours"), NodeListQuery())
     assert SECRET not in "".join(texts_of(theirs))
+    assert SECRET not in "".join(texts_of(node_page(view_of(lab, "ours"), "n1")))
+    assert (
+        SECRET
+        not in lab.client.get("/api/v1/clusters/here/commands/nodes?form=json", headers=bearer("ours")).text
+    )
 
 
 def test_what_is_hostile_stays_text(world: Lab) -> None:

@@ -133,6 +133,7 @@ def test_there_are_only_so_many_at_once(lab: Lab, files: FolderFiles) -> None:
             until(lambda: count(lab) == 1, "one is on its way")
             for answer in (client.get(), client.get("content", "path=plain"), client.send("name=more")):
                 assert answer.status_code == 503 and "on their way already" in answer.text
+                assert answer.headers["Retry-After"] == "10"
             assert other.get("content", "path=plain").status_code == 200
         until(lambda: count(lab) == 0, "its place is free")
     assert client.get().status_code == 200

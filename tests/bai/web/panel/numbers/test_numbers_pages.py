@@ -183,6 +183,7 @@ def test_without_scripts_there_are_tables(recorded: Lab) -> None:
     shown = get(recorded, "/numbers?range=6h").text
     assert [plot.key for plot in page.plots] == [
         "utilisation", "running", "queue", "waits", "reasons", "fits", "sessions", "numa", "spread",
+        "wrong",
     ]  # fmt: skip
     for plot in page.plots:
         assert plot.table.rows and f'<caption class="hidden">{plot.title}</caption>' in shown

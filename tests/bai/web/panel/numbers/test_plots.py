@@ -115,4 +115,6 @@ def test_localities_are_in_words() -> None:
     points = points_of(rows, Scale(60, 1, MINUTE), NOW)
     assert lines(points, "numa") == {"1 NUMA node": (3.0,), "2 NUMA nodes": (1.0,)}
     assert lines(points, "spread") == {"1 node": (4.0,)}
-    assert [each.key for each in plots_of(points) if each.whole] == ["sessions", "numa", "spread"]
+    assert [each.key for each in plots_of(points) if each.whole] == ["sessions", "numa", "spread", "wrong"]
+    (seen,) = points_of([row(NOW, "", nodes_unreached=2, drifts=0)], Scale(60, 1, MINUTE), NOW)
+    assert lines([seen], "wrong") == {"nodes": (2.0,), "other than recorded": (0.0,)}

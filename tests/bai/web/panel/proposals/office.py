@@ -93,22 +93,25 @@ def hidden(page: str) -> dict[str, str]:
 
 @dataclass
 class Office:
-    """A forge, a loop that follows it, pages. `gate`: what commits must pass; `url`: of the
-    remote, which git knows to be the forge's folder."""
+    """A forge, a loop that follows it, pages. `gate`: what commits must pass; `ref`: a tag, but for `main`;
+    `url`: of the remote, which git knows to be the forge's folder."""
 
     folder: Path
     settings: ProposalSettings = field(default_factory=lambda: allowed("commit"))
     files: dict[str, str | None] = field(default_factory=lambda: dict(FILES))
     gate: TrustGate | None = None
     url: str = ""
+    ref: str = "main"
 
     def __post_init__(self) -> None:
         self._patch = pytest.MonkeyPatch()
         self.pair = Pair(self.folder)
         self.push(self.files)
+        if self.ref != "main":
+            git(self.pair.bare, "tag", self.ref, "main")
         self.remote = Remote(self.url or str(self.pair.bare), self.folder / "state" / "copy")
         store = new_store(self.folder / "state" / "store.db")
-        tracker = RevisionTracker(TrackedRef(self.remote, "main"), store, "here", gate=self.gate)
+        tracker = RevisionTracker(TrackedRef(self.remote, self.ref), store, "here", gate=self.gate)
         source = tracker.source(first_commit(tracker))
         self.world = World(VirtualClock(1_800_000_000.0))
         address = StoreAddress.choose(self.folder / "state", str(self.folder / "state" / "store.db"))

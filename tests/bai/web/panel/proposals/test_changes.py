@@ -52,6 +52,8 @@ def test_a_session_is_written_looked_at_committed_and_runs(office: Office) -> No
     assert answer.status_code == 303
     commit = answer.headers["location"].rpartition("/")[2]
     assert office.head == commit
+    (entry,) = office.loop.workspace.store.audit("here", commit=commit)
+    assert entry.at == office.world.clock.now(), "by the clock of what it is about"
     shown = office.git("show", "--no-patch", "--format=%an|%ae|%cn|%B", commit)
     assert shown == "operator-of-p|operator-of-p@here|bai|Run Session/p/new\n\nReason: for the paper"
     page = ada.get(f"changes/{commit}").text
@@ -131,6 +133,20 @@ def test_where_nothing_is_written_the_yaml_is_to_copy(tmp_path: Path) -> None:
         "change", action="node", target="Node/n1", value="cordoned", base=office.head, do="commit"
     )
     assert answer.status_code == 409 and "Nothing was written" in answer.text
+    assert office.branches() == {"main"} and office.git("rev-list", "--count", "main") == "1"
+    office.close()
+
+
+@pytest.mark.parametrize("mode", ["branch", "commit"])
+def test_a_tag_takes_no_change_and_the_page_says_so(tmp_path: Path, mode: str) -> None:
+    office = Office(tmp_path, allowed(mode), ref="v1")
+    ada = office.person("admin")
+    page = ada.look(action="node", target="Node/n1", value="cordoned")
+    assert "What is followed, v1 (--ref), is no branch" in page and "state: cordoned" in page
+    assert 'value="commit"' not in page
+    asked = {"action": "node", "target": "Node/n1", "value": "cordoned"}
+    answer = ada.post("change", **asked, base=office.head, do="commit")
+    assert answer.status_code == 409 and "is no branch" in answer.text
     assert office.branches() == {"main"} and office.git("rev-list", "--count", "main") == "1"
     office.close()
 

@@ -120,6 +120,20 @@ def test_what_is_wrong_has_its_place(lab: Lab) -> None:
     assert preview(lab, "").problems and preview(lab, "kind: Node").problems
 
 
+@pytest.mark.parametrize("who", ["viewer", "ours"])
+def test_an_empty_session_says_what_to_fill_in(lab: Lab, who: str) -> None:
+    view, desk = view_of(lab, who), lab.app.state.proposals.by_cluster["here"]
+    text = start_text(view, desk, Principal(who, WHO[who]), template="", project="", copied="")
+    found = preview(lab, text, who)
+    assert not found.problems and found.headline == "Give it a name: what it would get is shown then"
+    page = render("proposals/new.html", page=new_page(view, text, found))
+    assert "Give it a name" in page and ">wrong<" not in page and ">waits<" not in page
+    neither = preview(lab, "{apiVersion: bai/v1, kind: Session, metadata: {name: '', project: }}", who)
+    assert neither.headline.startswith("Give it a name and a project:")
+    named = [text.replace("  project: p", f"  name: {name}\n  project: p") for name in ("run", "A b")]
+    assert preview(lab, named[0], who).given and preview(lab, named[1], who).problems
+
+
 def test_nothing_is_changed_by_looking(lab: Lab) -> None:
     before = sorted(each.name for each in lab.folder.rglob("*"))
     preview(lab, new(""))
@@ -129,9 +143,10 @@ def test_nothing_is_changed_by_looking(lab: Lab) -> None:
 
 def test_a_session_begins_with_a_template_or_a_copy(lab: Lab) -> None:
     view, desk = view_of(lab), lab.app.state.proposals.by_cluster["here"]
-    page = new_page(view, start_text(view, desk, template="fit", project="", copied=""))
+    who = Principal("viewer", WHO["viewer"])
+    page = new_page(view, start_text(view, desk, who, template="fit", project="", copied=""))
     assert (page.values["template"], page.values["project"]) == ("fit", "p") and page.values["cpu"] == ""
-    page = new_page(view, start_text(view, desk, template="", project="", copied="Session/p/own"))
+    page = new_page(view, start_text(view, desk, who, template="", project="", copied="Session/p/own"))
     assert (page.values["name"], page.values["gpus"]) == ("own-copy", "1") and "preemptible" in page.text
 
 

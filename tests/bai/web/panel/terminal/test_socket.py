@@ -87,6 +87,8 @@ def test_what_is_typed_is_answered_and_both_ends_stand_in_the_audit(site: Served
         ("operator", "open-terminal", "Session/p/own", "a shell of main1"),
         ("operator", "close-terminal", "Session/p/own", "a shell of main1: it ended with 6"),
     ]
+    found = site.lab.workspace.store.audit("here", actor="operator")
+    assert {each.at for each in found} == {site.lab.world.clock.now()}, "by the clock of what it is about"
     assert "sesame" not in str(site.lab.get("/api/v1/clusters/here/audit"))
     until(lambda: len(site.lab.app.state.terminals) == 0, "its place is free")
 
