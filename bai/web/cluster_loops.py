@@ -19,6 +19,7 @@ from reconciler.gitops.directives import request_reconcile
 from reconciler.notify.dispatcher import Dispatcher
 from reconciler.observe.shared_usage import SharedUsage
 from reconciler.plan.study import Study
+from reconciler.review.memory import ReviewMemory
 from reconciler.sources.commit_facts import CommitFactsCache
 from reconciler.values.state import Actual, Desired
 
@@ -52,6 +53,8 @@ class ServedCluster:
     """Answers that rest on the store, too."""
     _studying: threading.Lock = field(default_factory=threading.Lock)
     _study: tuple[Actual, Study] | None = None
+    review_memory: ReviewMemory = field(default_factory=ReviewMemory)
+    """Of all reviews of commits, whoever asks for them."""
     commit_facts: CommitFactsCache = field(default_factory=CommitFactsCache)
     """What git here says of commits."""
     usage: SharedUsage = field(default_factory=SharedUsage)
