@@ -6,11 +6,19 @@ Milliseconds of CPU time, with what asks for it in the same process: of a page t
 the server began, of one that nobody has asked for since a pass that started one more session, of one that is
 kept, and of one that the browser has already; bytes as they travel. Then of a draft that is planned, and,
 where Chromium is, how long the first page takes until it hears keys and clicks, with an empty cache.
+Milliseconds of a page that nobody has asked for since the last pass, of one that is kept, and of one that the
+browser has already; bytes as they travel. Then of a draft that is planned; and of the review of a commit
+that changes one file, and of a change that somebody is about to confirm, how long the first answer takes, and
+until what it would do is shown.
+Milliseconds of CPU time of a page that nobody has asked for since the last pass, of one that is kept, and of
+one that the browser has already, with what asks for it in the same process; bytes as they travel. Then, where
+Chromium is, how long the first page takes until it hears keys and clicks, with an empty cache.
 """
 
 from __future__ import annotations
 
 import re
+import subprocess
 import sys
 import tempfile
 import time
@@ -72,6 +80,7 @@ def fill_figures(bench: Bench) -> None:
 
 def preview(client: TestClient, name: str) -> float:
     """Milliseconds of CPU time until somebody who types sees what it would get."""
+    """Milliseconds until somebody who types sees what it would get."""
     token = re.search(r'name="token" value="(\w+)"', client.get("/clusters/here/new").text)
     text = DRAFT.format(name=name)
     began = time.process_time()
@@ -82,6 +91,49 @@ def preview(client: TestClient, name: str) -> float:
     )
     assert "It would" in answer.text, answer.text[:300]
     return 1000 * (time.process_time() - began)
+
+
+def git(root: Path, *words: str) -> None:
+    who = ("-c", "user.name=bench", "-c", "user.email=bench@localhost")
+    subprocess.run(["git", "-C", str(root), *who, *words], check=True, capture_output=True)
+
+
+def commit_changes(root: Path, folder: Path) -> None:
+    """Branches with another document of one session each."""
+    git(root, "add", "repository")
+    git(root, "commit", "-qm", "what runs")
+    for at in (0, 10, 20):
+        git(root, "checkout", "-qb", f"change-{at}", "main")
+        path = folder / "sessions" / f"{at}.yaml"
+        path.write_text(path.read_text().replace("[sleep, inf]", "[sleep, '9']", 1))
+        git(root, "commit", "-qam", "one changed")
+    git(root, "checkout", "-q", "main")
+
+
+def until_shown(client: TestClient, address: str, shown: str) -> tuple[float, float]:
+    """Milliseconds until the first answer, and seconds until one that has what it is about."""
+    began = time.perf_counter()
+    answer = client.get(address)
+    first = time.perf_counter() - began
+    while shown not in answer.text:
+        assert answer.status_code == 200 and 'id="planning"' in answer.text, answer.text[:300]
+        time.sleep(0.02)
+        answer = client.get(address)
+    return 1000 * first, time.perf_counter() - began
+
+
+def planned(client: TestClient) -> None:
+    """What is planned of the commits and changes that somebody looks at."""
+    print("                                             answer ms  shown after s")
+    for name, words, addresses, shown in (
+        ("review of a one-file change", ("first", "next", "next"),
+         [f"review?commit=change-{at}" for at in (0, 10, 20)], ">Documents <"),
+        ("change confirmation", ("first", "next", "next"),
+         [f"change?action=priority&target=Session/p/s{at}&value=7" for at in (1, 2, 3)], "nobody waits"),
+    ):  # fmt: skip
+        for word, address in zip(words, addresses, strict=True):
+            first, seconds = until_shown(client, f"/clusters/here/{address}", shown)
+            print(f"{f'{name}, {word}':44} {first:9.0f} {seconds:9.1f}")
 
 
 def interactive_ms(app: FastAPI) -> list[float]:
@@ -117,8 +169,11 @@ def address(page: str) -> str:
 def main(nodes: int = 1250, sessions: int = 10_000) -> None:
     start_lightly()  # as every `bai` does
     with tempfile.TemporaryDirectory() as folder:
+        git(Path(folder), "init", "-q", "-b", "main")
+        git(Path(folder), "commit", "-q", "--allow-empty", "-m", "nothing yet")
         bench, loops = Bench(Path(folder), nodes, sessions), ClusterLoops()
         bench.world.files_of = lambda kernel: {f"run-{number}.log": b"" for number in range(FILES)}
+        commit_changes(Path(folder), bench.folder)
         loops.add(bench.loop)
         bench.loop.add_listener(FigureRecorder(bench.loop).record)
         for _ in range(3):
@@ -140,6 +195,7 @@ def main(nodes: int = 1250, sessions: int = 10_000) -> None:
                 print(f"{page or 'cluster':30} {times} {size:9,}")
             for name in ("one", "two", "three"):
                 print(f"{'planned while typing':28} {preview(client, name):9.0f}")
+            planned(client)
         try:
             times = interactive_ms(app)
             print(f"the first page hears keys and clicks after {times[2]:.0f} ms (at most {times[-1]:.0f})")

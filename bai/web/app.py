@@ -25,6 +25,7 @@ from bai.web.panel.options import DEFAULT_OPTIONS, PanelOptions
 from bai.web.panel.pages import Panel
 from bai.web.panel.plans import order_routes, plan_routes
 from bai.web.panel.plans.commit_reviews import CommitReviews
+from bai.web.panel.plans.planning_queue import PlanningQueue
 from bai.web.panel.proposals import routes as proposals
 from bai.web.panel.proposals.desk import ProposalDesks
 from bai.web.panel.routes import (
@@ -85,9 +86,12 @@ def create_app(
     app.state.metrics, app.state.panel = Metrics(loops), Panel(loops, options.cookie_secret)
     app.state.code_flow = CodeFlow(app.state.panel.sealer, options.public_url)
     app.state.transfers, app.state.largest_upload = Transfers(), options.largest_upload
-    app.state.proposals = ProposalDesks(loops.clusters, options.proposals)
+    app.state.planning = planning = PlanningQueue()
+    app.state.proposals = ProposalDesks(loops.clusters, options.proposals, planning)
     find_forge = options.proposals.find_forge
-    app.state.reviews = {name: CommitReviews(each, find_forge) for name, each in loops.clusters.items()}
+    app.state.reviews = {
+        name: CommitReviews(each, planning, find_forge) for name, each in loops.clusters.items()
+    }
     app.state.terminals = Terminals()
     app.add_exception_handler(BaiError, _on_bai_error)
     app.add_exception_handler(RequestValidationError, _on_invalid_request)

@@ -19,6 +19,7 @@ from reconciler.controller.stages import STUCK_AFTER, LoopPulse, StageListener, 
 from reconciler.gitops.directives import request_reconcile
 from reconciler.notify.dispatcher import Dispatcher
 from reconciler.observe.shared_usage import SharedUsage
+from reconciler.review.memory import ReviewMemory
 from reconciler.sources.commit_facts import CommitFactsCache
 
 
@@ -50,6 +51,8 @@ class ServedCluster:
     store_cache: EtagCache = field(default_factory=EtagCache)
     """Answers that rest on the store, too."""
     studies: PassStudies = field(default_factory=PassStudies)
+    review_memory: ReviewMemory = field(default_factory=ReviewMemory)
+    """Of all reviews of commits, whoever asks for them."""
     commit_facts: CommitFactsCache = field(default_factory=CommitFactsCache)
     """What git here says of commits."""
     usage: SharedUsage = field(default_factory=SharedUsage)

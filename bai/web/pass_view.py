@@ -146,7 +146,7 @@ class PassView:
         """What a commit, branch or tag would change. Raises CannotRead, InvalidRepository, PlanError."""
         from reconciler.review.between_commits import review_of
 
-        return review_of(self._cluster.loop.workspace, commit)
+        return review_of(self._cluster.loop.workspace, commit, self._cluster.review_memory)
 
     def sees(self, identity: str) -> bool:
         return self._projects.sees(identity)

@@ -7,6 +7,7 @@ plan, byte for byte.
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass, replace
 from math import inf
 
@@ -51,6 +52,22 @@ class PlanCache:
         made = make_timed_plan(request)
         self._known = _KnownPlan(request, made)
         return made.plan
+
+
+class StudyCache:
+    """The same of a study. Threads may share it: of those that ask at once, one makes it."""
+
+    def __init__(self) -> None:
+        self._plans = PlanCache()
+        self._making = threading.Lock()
+
+    def study(self, request: PlanRequest) -> Study:
+        """What `make_study` gives, but for the time in its context. Raises what it does."""
+        with self._making:
+            plan = self._plans.plan(request)
+            study = self._plans.study
+            assert study is not None, "nothing is decided in a plan that only looks"
+            return study if study.plan is plan else replace(study, plan=plan)
 
 
 def _inputs(request: PlanRequest) -> tuple[object, ...]:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from reconciler.observe.endpoints import endpoints
 from reconciler.observe.node_status import provision_status
-from reconciler.review.build import DocumentVersion, build_review
+from reconciler.review.build import DocumentVersion, Tell, build_review, tell_nobody
+from reconciler.review.memory import ReviewMemory
 from reconciler.review.predicted_state import observed_state
 from reconciler.review.values import Review
 from reconciler.sources.desired import make_desired
@@ -45,7 +46,9 @@ def review_since(
     git = _git_directory(source, base)
     start = resolve_commit(git, base) if exactly else merge_base(git, base, source.revision or "HEAD")
     before = desired_at(workspace, start)
-    found = _review_between(workspace, before, workspace.desired(), _time_of(source, start), seen)
+    found = _review_between(
+        workspace, before, workspace.desired(), _time_of(source, start), ReviewMemory(), seen=seen
+    )
     if gate is not None:
         tip = resolve_commit(git, source.revision or "HEAD")
         found = replace(found, untrusted_commits=gate.refusals(git, tip, start))
@@ -56,9 +59,10 @@ def review_since(
     )
 
 
-def review_of(workspace: Workspace, revision: str) -> Review:
-    """What another commit would do, on what the workspace's own documents ask for. Raises the same."""
-    return reviewed_commit(workspace, revision).review
+def review_of(workspace: Workspace, revision: str, memory: ReviewMemory | None = None) -> Review:
+    """What another commit would do, on what the workspace's own documents ask for. `memory`: of the reviews
+    before. Raises the same."""
+    return reviewed_commit(workspace, revision, memory=memory).review
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +75,12 @@ class ReviewedCommit:
 
 
 def reviewed_commit(
-    workspace: Workspace, revision: str, git: Path | None = None, head: Desired | None = None
+    workspace: Workspace,
+    revision: str,
+    git: Path | None = None,
+    head: Desired | None = None,
+    memory: ReviewMemory | None = None,
+    tell: Tell = tell_nobody,
 ) -> ReviewedCommit:
     """The same as `review_of`. `git`: the repository that has the commit, where it is another one than the
     documents'; `head`: what the documents say there, where that is known. Raises the same."""
@@ -81,34 +90,49 @@ def reviewed_commit(
     if head is None:
         raise PlanError(why=f"{commit[:12]} has no cluster {workspace.cluster.name}")
     base = workspace.desired()
-    return ReviewedCommit(_review_between(workspace, base, head, _time_of(source, commit)), base, head)
-
-
-def review_of_documents(own: Desired, head: Desired, seen: Actual, now: float) -> Review:
-    """What documents that nobody has committed would do, on what `own` asks for and somebody has just seen of
-    the cluster. Raises PlanError."""
-    actual = replace(observed_state(seen, now), provision_status=_provision_status(own, seen))
-    base = DocumentVersion(own, actual.provision_status, planner_for(own))
-    return build_review(
-        base, DocumentVersion(head, _provision_status(head, actual), planner_for(head)), actual, now
+    memory = memory or ReviewMemory()
+    return ReviewedCommit(
+        _review_between(workspace, base, head, _time_of(source, commit), memory, tell=tell), base, head
     )
 
 
+def review_of_documents(
+    own: Desired, head: Desired, seen: Actual, now: float, memory: ReviewMemory, tell: Tell = tell_nobody
+) -> Review:
+    """What documents that nobody has committed would do, on what `own` asks for and somebody has just seen of
+    the cluster. Raises PlanError."""
+    actual = observed_state(seen, now, memory.existing)
+    actual = replace(actual, provision_status=_provision_status(own, seen))
+    base = DocumentVersion(own, actual.provision_status, planner_for(own))
+    changed = DocumentVersion(head, _provision_status(head, actual), planner_for(head))
+    return build_review(base, changed, actual, now, memory, tell)
+
+
 def _review_between(
-    workspace: Workspace, base: Desired | None, head: Desired, committed: float, seen: Actual | None = None
+    workspace: Workspace,
+    base: Desired | None,
+    head: Desired,
+    committed: float,
+    memory: ReviewMemory,
+    *,
+    seen: Actual | None = None,
+    tell: Tell = tell_nobody,
 ) -> Review:
     own = workspace.desired()
     now = max(committed, _last_event_time(workspace.existing_store, own.cluster))
     if seen is None:
-        actual = workspace.actual(offline=True)
+        # Not the workspace's own memo: a loop that looks meanwhile keeps what it knows.
+        actual = workspace.actual(offline=True, memo=memory.existing)
     else:
-        actual = replace(observed_state(seen, now), provision_status=_provision_status(own, seen))
+        actual = observed_state(seen, now, memory.existing)
+        actual = replace(actual, provision_status=_provision_status(own, seen))
 
     def version(desired: Desired) -> DocumentVersion:
         found = actual.provision_status if desired is own else _provision_status(desired, actual)
         return DocumentVersion(desired, found, planner_for(desired))
 
-    return build_review(version(base) if base is not None else None, version(head), actual, now)
+    before = version(base) if base is not None else None
+    return build_review(before, version(head), actual, now, memory, tell)
 
 
 def _provision_status(desired: Desired, actual: Actual) -> ProvisionStatus | None:
@@ -129,12 +153,14 @@ def _time_of(source: Source, commit: str) -> float:
 
 def desired_at(workspace: Workspace, commit: str, source: Source | None = None) -> Desired | None:
     """What the documents said at this commit; None where it does not know the cluster. `source`: in which it
-    is, the workspace's own by default. Raises CannotRead, InvalidRepository."""
-    repository, commit = replace(source or workspace.source, revision=commit).load()
+    is, the workspace's own by default. What is the same as in the workspace's documents is not read anew.
+    Raises CannotRead, InvalidRepository."""
+    documents, known = workspace.reading_caches()
+    repository, commit = replace(source or workspace.source, revision=commit).load(documents)
     name = workspace.cluster.name
     if name not in {cluster.name for cluster in repository.of(Cluster)}:
         return None
-    return make_desired(repository, name, repo=workspace.repo_id, commit=commit)
+    return make_desired(repository, name, repo=workspace.repo_id, commit=commit, cache=known)
 
 
 def _has_local_changes(source: Source) -> bool:

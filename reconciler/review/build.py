@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from planner.model.types import GroupUse, Wait
@@ -9,6 +10,7 @@ from reconciler.plan.context import Planner
 from reconciler.plan.pipeline import make_study
 from reconciler.plan.plan_request import PlanRequest
 from reconciler.plan.study import Study
+from reconciler.review.memory import ReviewMemory
 from reconciler.review.predicted_state import (
     keep_earlier_seals,
     predict_applied,
@@ -33,18 +35,36 @@ class DocumentVersion:
     place: Planner | None = None
 
 
-def build_review(base: DocumentVersion | None, head: DocumentVersion, actual: Actual, now: float) -> Review:
-    """`base` is None where the cluster is new. Raises PlanError."""
-    actual = recorded_state(actual)
+Tell = Callable[[str], None]
+"""Hears what is being done, in words."""
+
+
+def tell_nobody(what: str) -> None:
+    """Nobody waits."""
+
+
+def build_review(
+    base: DocumentVersion | None,
+    head: DocumentVersion,
+    actual: Actual,
+    now: float,
+    memory: ReviewMemory | None = None,
+    tell: Tell = tell_nobody,
+) -> Review:
+    """`base` is None where the cluster is new; `memory`: of the reviews before. Raises PlanError."""
+    memory = memory or ReviewMemory()
+    actual = recorded_state(actual, memory.existing)
     before: Study | None = None
     if base is not None:
         actual = predict_provisioned(actual, base.provision_status)
-        before = make_study(PlanRequest(base.desired, actual, now, place=base.place))
-        actual = predict_applied(actual, before.plan)
+        tell("planning what is in force")
+        before = memory.base.study(PlanRequest(base.desired, actual, now, place=base.place))
+        actual = predict_applied(actual, before.plan, memory.existing)
     actual = replace(
         actual,
         provision_status=keep_earlier_seals(head.provision_status, actual.provision_status if base else None),
     )
+    tell("planning what it would change")
     after = make_study(PlanRequest(head.desired, actual, now, place=head.place))
     return _compare_studies(base.desired if base else None, head.desired, before, after)
 

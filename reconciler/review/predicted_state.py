@@ -7,6 +7,7 @@ from dataclasses import replace
 from providers.condition.values import NodeCondition, ProvisionStamp
 from providers.provisioning import ProvisionTarget
 from reconciler.apply.steps import action_steps
+from reconciler.observe.existing_memo import ExistingMemo
 from reconciler.observe.observe import actual_state
 from reconciler.observe.store_changes import record_changes
 from reconciler.values.plan import Plan
@@ -16,7 +17,7 @@ from reconciler.values.session_phase import with_times
 from reconciler.values.state import Actual
 
 
-def predict_applied(actual: Actual, plan: Plan) -> Actual:
+def predict_applied(actual: Actual, plan: Plan, memo: ExistingMemo) -> Actual:
     """Records as the plan's steps write them, at the time it was made. What runs is what is recorded; folders
     and images on nodes count as not looked at."""
     records = {identity: each.recorded for identity, each in actual.existing.items()}
@@ -26,22 +27,23 @@ def predict_applied(actual: Actual, plan: Plan) -> Actual:
                 records[action.id] = with_times(step.record, records.get(action.id), plan.made_at)
             elif step.kind == "forget":
                 records.pop(action.id, None)
-    return _state_of_records(actual, records)
+    return _state_of_records(actual, records, memo)
 
 
-def recorded_state(actual: Actual) -> Actual:
+def recorded_state(actual: Actual, memo: ExistingMemo) -> Actual:
     """The same state without what a provider said of it."""
-    return _state_of_records(actual, {identity: each.recorded for identity, each in actual.existing.items()})
+    records = {identity: each.recorded for identity, each in actual.existing.items()}
+    return _state_of_records(actual, records, memo)
 
 
-def observed_state(actual: Actual, now: float) -> Actual:
+def observed_state(actual: Actual, now: float, memo: ExistingMemo | None = None) -> Actual:
     """The state as it would be recorded if what was seen were written down now. What a provider can do is
     left out: reviews elsewhere do not know it, and this one is compared with them."""
     records = {identity: each.recorded for identity, each in actual.existing.items() if not each.adopted}
     for change in record_changes(actual, now, ""):
         if isinstance(change, PutRecord):
             records[change.record.resource] = change.record
-    return replace(_state_of_records(actual, records), capabilities=None)
+    return replace(_state_of_records(actual, records, memo), capabilities=None)
 
 
 def predict_provisioned(actual: Actual, provision_status: ProvisionStatus | None) -> Actual:
@@ -79,8 +81,9 @@ def _sealed_condition(target: ProvisionTarget) -> NodeCondition:
     )
 
 
-def _state_of_records(actual: Actual, records: dict[str, Recorded]) -> Actual:
+def _state_of_records(actual: Actual, records: dict[str, Recorded], memo: ExistingMemo | None) -> Actual:
     found = actual_state(
-        records, None, actual.capabilities, repo=actual.repo, cluster=actual.cluster, hardware=actual.hardware
-    )
+        records, None, actual.capabilities, repo=actual.repo, cluster=actual.cluster,
+        hardware=actual.hardware, memo=memo,
+    )  # fmt: skip
     return replace(actual, existing=found.existing, volumes=None, held=None)

@@ -37,6 +37,13 @@ class DesiredCache:
         self.hardware: Memo[int, str] = Memo()
         self.images: Memo[str, ImageCatalog] = Memo()
 
+    def fork(self) -> DesiredCache:
+        """One more, for another thread, that begins with what this one knows."""
+        made = DesiredCache()
+        made.sessions, made.documents = self.sessions.fork(), self.documents.fork()
+        made.hardware, made.images = self.hardware.fork(), self.images.fork()
+        return made
+
     def begin(self) -> None:
         """All will be asked for again."""
         for memo in (self.sessions, self.documents, self.hardware, self.images):

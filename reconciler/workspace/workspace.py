@@ -122,6 +122,10 @@ class Workspace(ClusterConnections):
             )  # fmt: skip
         return self._desired
 
+    def reading_caches(self) -> tuple[DocumentCache, DesiredCache]:
+        """For another thread that reads documents like these: what is the same is not read anew."""
+        return self.document_cache.fork(), self._desired_cache.fork()
+
     def index_digests(self) -> Mapping[str, str]:
         """Identity → digest of all that the documents want; the next command finds them without loading
         these."""
@@ -130,8 +134,15 @@ class Workspace(ClusterConnections):
             index.write(digests, self.repository, self.document_cache)
         return digests
 
-    def observe_sessions(self, *, offline: bool = False, reading: ProviderReading | None = None) -> Actual:
-        """What is recorded and runs, and on which hardware: no more of the nodes than that."""
+    def observe_sessions(
+        self,
+        *,
+        offline: bool = False,
+        reading: ProviderReading | None = None,
+        memo: ExistingMemo | None = None,
+    ) -> Actual:
+        """What is recorded and runs, and on which hardware: no more of the nodes than that. `memo`: of
+        whoever looks, in place of the workspace's own."""
         from reconciler.observe.observe import add_recorded, read_provider
 
         machines = self.find_hardware(offline=offline)
@@ -144,16 +155,23 @@ class Workspace(ClusterConnections):
             self.cluster.name,
             repo=self.repo_id,
             hardware=machines.hardware,
-            memo=self.existing_memo,
+            memo=memo if memo is not None else self.existing_memo,
         )
         return replace(found, unprobed=machines.failed)
 
-    def actual(self, *, offline: bool = False, reading: ProviderReading | None = None) -> Actual:
-        """What is recorded and runs; `offline` asks nobody. `reading`: what the provider has just said."""
+    def actual(
+        self,
+        *,
+        offline: bool = False,
+        reading: ProviderReading | None = None,
+        memo: ExistingMemo | None = None,
+    ) -> Actual:
+        """What is recorded and runs; `offline` asks nobody. `reading`: what the provider has just said;
+        `memo`: of whoever looks, in place of the workspace's own."""
         from reconciler.observe.images import images_on_nodes
         from reconciler.observe.observe import locate_kernels
 
-        found = self.observe_sessions(offline=offline, reading=reading)
+        found = self.observe_sessions(offline=offline, reading=reading, memo=memo)
         if self.has_profiles:
             desired, endpoints = self.desired(), self.endpoints()
             found = self.node_provisioning.add_status(found, desired, endpoints, offline=offline)

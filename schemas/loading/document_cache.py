@@ -48,6 +48,14 @@ class DocumentCache:
         self._others: Memo[str, OtherDocuments] = Memo()
         self._loaded: _Loaded | None = None
 
+    def fork(self) -> DocumentCache:
+        """One more, for another thread, that begins with what this one knows of documents."""
+        made = DocumentCache()
+        made._parsed, made.captures = self._parsed.fork(), self.captures.fork()
+        made.machines, made._others = self.machines.fork(), self._others.fork()
+        made._loaded = self._loaded
+        return made
+
     def directory(self, path: str | os.PathLike[str], left_out: Container[str]) -> DirectorySource:
         """Its files, read only where they have changed since they were read through this."""
         return DirectorySource(path, left_out, self._files.read)

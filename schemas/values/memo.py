@@ -22,6 +22,12 @@ class Memo(Generic[K, V]):
         """One more round, in which all that is still needed is asked for."""
         self._before, self._now = self._now, {}
 
+    def fork(self) -> Memo[K, V]:
+        """One more, for another thread, that begins with what this one knows."""
+        made: Memo[K, V] = Memo()
+        made._now = {**self._before, **self._now}
+        return made
+
     def get(self, key: K, made_of: tuple[object, ...], make: Callable[[], V]) -> V:
         """What `make` gives, or gave for the same. `made_of`: all that it rests on, as values that do not
         change; what is the same object is not compared."""

@@ -47,8 +47,10 @@ def test_it_is_what_is_worked_out_anew_after_any_change(edits: list[Edit]) -> No
         documents, cache = DocumentCache(), DesiredCache()
         for edit in [*START, *edits]:
             make(Path(name), edit)
+            anew = desired(Path(name), DocumentCache(), None)
+            assert desired(Path(name), documents.fork(), cache.fork()) == anew, "as another thread has it"
             found = desired(Path(name), documents, cache)
-            assert found == desired(Path(name), DocumentCache(), None)
+            assert found == anew
         assert edits or found is not None
 
 

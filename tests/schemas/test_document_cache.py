@@ -47,7 +47,9 @@ def test_it_is_what_loading_anew_gives_after_any_change(edits: list[Edit]) -> No
         assert isinstance(loaded(folder, cache), Repository)
         for edit in edits:
             make(folder, edit)
-            assert loaded(folder, cache) == loaded(folder)
+            anew = loaded(folder)
+            assert loaded(folder, cache.fork()) == anew, "what another thread takes along"
+            assert loaded(folder, cache) == anew
 
 
 @pytest.fixture
@@ -80,6 +82,19 @@ def test_only_what_has_changed_is_parsed(tmp_path: Path, parsed: list[str]) -> N
         "Session/vision/tries-2",
     }
     assert all(second.machines[name] is node for name, node in first.machines.items())
+
+
+def test_another_thread_takes_along_what_is_known_and_leaves_it(tmp_path: Path, parsed: list[str]) -> None:
+    folder, cache = written(tmp_path), DocumentCache()
+    first = load_directory(folder, cache=cache)
+    make(folder, ("write", "session-1.yaml", SESSION.format(name="s1", cpu=2, more="")))
+    for _ in range(2):
+        parsed.clear()
+        load_directory(folder, cache=cache.fork())
+        assert parsed == ["session-1.yaml"]
+    make(folder, START[[name for _, name, _ in START].index("session-1.yaml")])
+    parsed.clear()
+    assert load_directory(folder, cache=cache) is first and parsed == []
 
 
 def test_a_capture_that_changes_is_noticed(tmp_path: Path) -> None:

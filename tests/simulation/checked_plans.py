@@ -14,6 +14,9 @@ from reconciler.observe.observe import ProviderReading, actual_state, add_record
 from reconciler.plan.pipeline import make_plan, make_timed_plan
 from reconciler.plan.plan_cache import PlanCache
 from reconciler.plan.plan_request import PlanRequest
+from reconciler.review import DocumentVersion, build_review
+from reconciler.review.memory import ReviewMemory
+from reconciler.review.review_json import dump_review
 from reconciler.store.database.address import StoreAddress
 from reconciler.store.database.asked_questions import AskedQuestion
 from reconciler.store.reader import FileReader, open_file_reader
@@ -25,7 +28,7 @@ from reconciler.values.encoding.plan_json import (
     idle_plan_values,
 )
 from reconciler.values.plan import Plan
-from reconciler.values.state import Actual, Existing
+from reconciler.values.state import Actual, Desired, Existing
 from tests.simulation.documents import CLUSTER, REPO, Documents
 from tests.simulation.invariants import Violation
 
@@ -83,6 +86,30 @@ class OfflinePlans:
                 raise Violation(f"not the plan of what is recorded:\n{known.plan}\n{plan}")
 
 
+class CheckedReviews:
+    """What changes would do, with what the reviews before have left."""
+
+    def __init__(self) -> None:
+        self._memory = ReviewMemory()
+        self._before: tuple[Desired, Desired] | None = None
+
+    def check(self, documents: Documents, actual: Actual, now: float) -> None:
+        """From the documents of before to those of now, and what has become of that a little later."""
+        desired, before = documents.desired(), self._before
+        if before is not None and before[0] is desired:
+            return
+        self._before = desired, documents.made_anew()
+        if before is None:
+            return
+        for at in (now, now + 20.0):
+            bare = _all_made_anew(actual)
+            head, anew_head = DocumentVersion(desired), DocumentVersion(self._before[1])
+            found = build_review(DocumentVersion(before[0]), head, actual, at, self._memory)
+            anew = build_review(DocumentVersion(before[1]), anew_head, bare, at)
+            if dump_review(found) != dump_review(anew):
+                raise Violation(f"not the review that is made anew:\n{dump_review(found)}{dump_review(anew)}")
+
+
 class CheckedPlans:
     """`reused` counts the plans that were not made anew."""
 
@@ -91,6 +118,7 @@ class CheckedPlans:
         self._cache = PlanCache()
         self._memo = ExistingMemo()
         self._last: Plan | None = None
+        self._reviews = CheckedReviews()
 
     def observe(self, store: Store, provider: Provider) -> Actual:
         reading = read_provider(provider)
@@ -112,11 +140,15 @@ class CheckedPlans:
         plan = self._cache.plan(PlanRequest(documents.desired(), actual, now))
         self.reused += self._last is not None and plan.actions is self._last.actions
         self._last = plan
-        bare = replace(actual, existing={name: _made_anew(each) for name, each in actual.existing.items()})
-        anew = make_plan(PlanRequest(documents.made_anew(), bare, now))
+        anew = make_plan(PlanRequest(documents.made_anew(), _all_made_anew(actual), now))
         if dump_plan_compactly(plan) != dump_plan_compactly(anew):
             raise Violation(f"not the plan that is made anew:\n{dump_plan(plan)}\n{dump_plan(anew)}")
+        self._reviews.check(documents, actual, now)
         return plan
+
+
+def _all_made_anew(actual: Actual) -> Actual:
+    return replace(actual, existing={name: _made_anew(each) for name, each in actual.existing.items()})
 
 
 def _made_anew(each: Existing) -> Existing:

@@ -199,7 +199,7 @@ def review(
     from reconciler.review.review_json import review_value
 
     try:
-        return review_value(review_of(cluster.loop.workspace, commit))
+        return review_value(review_of(cluster.loop.workspace, commit, cluster.review_memory))
     except BaiError as error:
         raise HTTPException(404, str(error)) from None
 

@@ -47,3 +47,10 @@ class ProviderUnreachable(LoginFailed):
 
     code = "BAI-E0396"
     retryable = True
+
+
+class TooMuchPlanned(BaiError):
+    """Too much is being planned for others just now"""
+
+    code = "BAI-E0397"
+    retryable = True

@@ -81,6 +81,12 @@ def _portal() -> BlockingPortal:
     return portal
 
 
+def waiting(app: FastAPI) -> FastAPI:
+    """The same, whose pages wait for what is planned, however busy this machine is."""
+    app.state.planning.patience = PATIENCE
+    return app
+
+
 class Lab:
     """One cluster of one process; `once` makes a pass, `start` runs the loop in its thread."""
 
@@ -108,7 +114,7 @@ class Lab:
         self.loop = Loop(self.workspace, LoopOptions("loop", 30), log=self.lines.append)
         self.hub.add(self.loop)
         ears = WebhookVerifier(secret) if secret else None
-        self.app: FastAPI = create_app(self.hub, access or StaticAccess(doors()), ears)
+        self.app: FastAPI = waiting(create_app(self.hub, access or StaticAccess(doors()), ears))
         self.client = TestClient(self.app)
         self.client.portal = _portal()
 

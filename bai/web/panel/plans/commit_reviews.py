@@ -14,23 +14,28 @@ from typing import TYPE_CHECKING
 
 from bai.web.cluster_loops import ServedCluster
 from bai.web.etag_cache import ENTRY_OVERHEAD, VersionedCache
-from bai.web.panel.plans.commits import require_git
+from bai.web.panel.plans.commits import CommitList, FileList, changed_files, commits_between, require_git
 from bai.web.panel.plans.open_requests import KnownRequests, OpenRequests
+from bai.web.panel.plans.planning_queue import PATIENCE, PlanningQueue, Progress
 from reconciler.gitops.proposed_heads import ProposedHeads
 from reconciler.review.between_commits import ReviewedCommit, desired_at, reviewed_commit
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.plan import PlanError
 from schemas.problems.errors.repository import CannotRead
+from schemas.problems.errors.server import TooMuchPlanned
 
 if TYPE_CHECKING:
     from providers.forge.base import Forge
+    from reconciler.review.build import Tell
     from reconciler.values.state import Desired
 
 MOST_KEPT = 8
 """Reviews that are kept."""
-LONG, STALE = 1.0, 10.0
+LONG, STALE = PATIENCE, 10.0
 """Seconds that making one must take to be long, and how many times as long it is shown before it is made
 anew: pages that are open do not keep a large cluster's server busy."""
+ORDER_PATIENCE = 20.0
+"""Seconds that an order waits for what it would change now."""
 MOST_DOCUMENTS = 4
 """Commits whose documents are kept."""
 FETCH_INTERVAL = 30.0
@@ -55,6 +60,23 @@ class FoundCommit:
 
 
 @dataclass(frozen=True, slots=True)
+class ShownReview:
+    """`made`: what there is of it, None for nothing yet; `progress`: how far the one of now is, None where
+    this is it."""
+
+    made: ReviewedCommit | None
+    progress: Progress | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CommitContents:
+    """What a commit has that what is in force has not."""
+
+    commits: CommitList
+    files: FileList
+
+
+@dataclass(frozen=True, slots=True)
 class _KeptReview:
     """`version`: of the cluster; `until`: when it is too old for others."""
 
@@ -67,12 +89,16 @@ class CommitReviews:
     """Of one cluster. `find_forge`: the forge that a remote's address leads to, None for none; raises
     ForgeUnknown."""
 
-    def __init__(self, cluster: ServedCluster, find_forge: FindForge = _no_forge) -> None:
-        self._cluster = cluster
+    def __init__(
+        self, cluster: ServedCluster, planning: PlanningQueue, find_forge: FindForge = _no_forge
+    ) -> None:
+        self._cluster, self._planning = cluster, planning
         self._reviews: OrderedDict[Hashable, _KeptReview] = OrderedDict()
-        self._making = threading.Lock()
         self._documents: VersionedCache[Desired] = VersionedCache(
             lambda desired: 0, MOST_DOCUMENTS * ENTRY_OVERHEAD
+        )
+        self._contents: VersionedCache[CommitContents] = VersionedCache(
+            lambda contents: 0, MOST_KEPT * ENTRY_OVERHEAD
         )
         self._lock = threading.Lock()
         self._next_fetch, self._fetches = 0.0, 0
@@ -131,27 +157,64 @@ class CommitReviews:
             return FoundCommit(named.strip(), self._heads.find(number), self._heads.folder, number)
         return FoundCommit(named, self._cluster.find_commit(named), self.git)
 
-    def review(self, found: FoundCommit, *, fresh: bool = True) -> ReviewedCommit:
-        """What it would do beside what runs. Without `fresh` it may be a little older, where it takes long to
-        make and the documents in force are the same. Raises CannotRead, InvalidRepository, PlanError,
-        StoreError."""
-        key, version = (found.commit, found.git, self.in_force), self._cluster.version()
-        with self._making:
-            kept = self._reviews.get(key)
-            if kept is None or (kept.version != version and (fresh or time.monotonic() >= kept.until)):
-                began = time.monotonic()
-                made = self._make_review(found)
-                ended = time.monotonic()
-                patience = STALE * (ended - began) if ended - began >= LONG else 0.0
-                kept = self._reviews[key] = _KeptReview(made, version, ended + patience)
+    def look(self, found: FoundCommit, person: str) -> ShownReview:
+        """What it would do beside what runs, as far as it is known by now. It may be a little older, where it
+        takes long to make and the documents in force are the same. Raises CannotRead, InvalidRepository,
+        PlanError, StoreError, TooMuchPlanned."""
+        key, kept = self._kept(found)
+        if kept is not None and (kept.version == self._cluster.version() or time.monotonic() < kept.until):
+            return ShownReview(kept.made)
+        made = self._planning.ask(key, person, lambda tell: self._make_kept(key, found, tell))
+        if isinstance(made, Progress):
+            return ShownReview(kept.made if kept is not None else None, made)
+        return ShownReview(made)
+
+    def review(self, found: FoundCommit, person: str) -> ReviewedCommit:
+        """What it would do beside what runs now; waits for it. Raises the same."""
+        key, kept = self._kept(found)
+        if kept is not None and kept.version == self._cluster.version():
+            return kept.made
+        now = (key, object())  # What others ask for may have begun before.
+        made = self._planning.ask(now, person, lambda tell: self._make_kept(key, found, tell), ORDER_PATIENCE)
+        if isinstance(made, Progress):
+            raise TooMuchPlanned(hint="nothing was ordered: look again in a moment")
+        return made
+
+    def contents(self, found: FoundCommit) -> CommitContents:
+        """What is known of it without a plan. Raises CannotRead."""
+        base, folder = self.in_force, self._cluster.loop.workspace.source.subpath
+
+        def read() -> CommitContents:
+            files = changed_files(found.git, base, found.commit, folder)
+            return CommitContents(commits_between(found.git, base, found.commit), files)
+
+        return self._contents.get((found.commit, found.git, base), "", read)
+
+    def _kept(self, found: FoundCommit) -> tuple[Hashable, _KeptReview | None]:
+        """What it is kept under, and what is."""
+        key = (self._cluster.name, found.commit, found.git, self.in_force)
+        with self._lock:
+            if key in self._reviews:
+                self._reviews.move_to_end(key)
+            return key, self._reviews.get(key)
+
+    def _make_kept(self, key: Hashable, found: FoundCommit, tell: Tell) -> ReviewedCommit:
+        version, began = self._cluster.version(), time.monotonic()
+        made = self._make_review(found, tell)
+        ended = time.monotonic()
+        patience = STALE * (ended - began) if ended - began >= LONG else 0.0
+        with self._lock:
+            self._reviews[key] = _KeptReview(made, version, ended + patience)
             self._reviews.move_to_end(key)
             while len(self._reviews) > MOST_KEPT:
                 self._reviews.popitem(last=False)
-            return kept.made
+        return made
 
-    def _make_review(self, found: FoundCommit) -> ReviewedCommit:
+    def _make_review(self, found: FoundCommit, tell: Tell) -> ReviewedCommit:
+        tell("reading its documents")
         head = self.documents(found.commit, found.git)
-        made = reviewed_commit(self._cluster.loop.workspace, found.commit, found.git, head)
+        workspace, memory = self._cluster.loop.workspace, self._cluster.review_memory
+        made = reviewed_commit(workspace, found.commit, found.git, head, memory, tell)
         followed = self._cluster.loop.documents.followed
         if followed is None or followed.gate is None:
             return made

@@ -13,6 +13,8 @@ from schemas.problems.errors.repository import CannotRead
 
 MOST_COMMITS = 100
 """Commits that a page lists."""
+MOST_FILES = 100
+"""Files that a page lists."""
 MOST_BRANCHES = 1000
 """Branches that are looked at, those with the newest commits."""
 LONGEST_NAME = 300
@@ -20,6 +22,7 @@ LONGEST_NAME = 300
 _COMMIT = "%H%n%<(200,trunc)%an%n%ct%n%<(500,trunc)%s"
 """Cut by git: a name may have many megabytes."""
 _BRANCH = "%(refname)%00%(objectname)%00%(authorname)%00%(committerdate:unix)%00%(subject)"
+_FILE_VERBS = {"A": "create", "D": "delete"}
 _LONGEST = 500
 """Characters of a name or message that are kept of a branch."""
 
@@ -39,6 +42,26 @@ class CommitList:
     """The newest first; `total` counts also those that are left out."""
 
     rows: tuple[CommitRow, ...]
+    total: int
+
+    @property
+    def more(self) -> int:
+        return self.total - len(self.rows)
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """A file that differs; `verb`: create, change or delete."""
+
+    verb: str
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class FileList:
+    """`total` counts also those that are left out."""
+
+    rows: tuple[FileRow, ...]
     total: int
 
     @property
@@ -75,6 +98,20 @@ def commits_between(git: Path, base: str, head: str, most: int = MOST_COMMITS) -
     )  # fmt: skip
     counted = ask_git(git, "rev-list", "--count", *asked, "--", what=what)
     return CommitList(tuple(_commit_rows(said.decode("utf-8", "replace"))), int(counted))
+
+
+def changed_files(git: Path, base: str, head: str, folder: str, most: int = MOST_FILES) -> FileList:
+    """Files below `folder` that differ between two commits, by name. Raises CannotRead."""
+    said = ask_git(
+        git, "diff-tree", "-r", "-z", "--name-status", "--no-renames", base, head, "--", folder or ".",
+        what=f"the files of {head[:12]}",
+    )  # fmt: skip
+    words = said.decode("utf-8", "replace").split("\0")
+    found = [
+        FileRow(_FILE_VERBS.get(verb, "change"), path)
+        for verb, path in zip(words[::2], words[1::2], strict=False)
+    ]
+    return FileList(tuple(found[:most]), len(found))
 
 
 def first_parent(git: Path, commit: str) -> str:

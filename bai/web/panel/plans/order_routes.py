@@ -9,7 +9,7 @@ from fastapi.responses import RedirectResponse
 
 from bai.web.cluster_loops import ServedCluster
 from bai.web.panel.access.forms import PostedForm
-from bai.web.panel.access.visitor import PageAdmin, PageOperator, VisitedCluster
+from bai.web.panel.access.visitor import PageAdmin, PageOperator, VisitedCluster, Visitor
 from bai.web.panel.links import path
 from bai.web.panel.plans.commit_reviews import CommitReviews, FoundCommit
 from bai.web.panel.plans.review_page import seen_mark
@@ -42,7 +42,7 @@ def reconcile(cluster: VisitedCluster, _visitor: PageOperator, _form: PostedForm
 def approve(request: Request, cluster: VisitedCluster, visitor: PageOperator, form: PostedForm) -> Response:
     """Of the commit, and of what it would change, that whoever approves has seen."""
     why = _reason(form)
-    seen = _seen_commit(request, cluster, form)
+    seen = _seen_commit(request, cluster, visitor, form)
     if isinstance(seen, Response):
         return seen
     give_order(cluster, visitor.principal.name, "approve", why, seen.commit)
@@ -53,7 +53,7 @@ def approve(request: Request, cluster: VisitedCluster, visitor: PageOperator, fo
 def rollback(request: Request, cluster: VisitedCluster, visitor: PageAdmin, form: PostedForm) -> Response:
     """To a commit of which whoever orders it has seen what going there changes."""
     why = _reason(form, needed=True)
-    seen = _seen_commit(request, cluster, form)
+    seen = _seen_commit(request, cluster, visitor, form)
     if isinstance(seen, Response):
         return seen
     if seen.pull:
@@ -62,14 +62,16 @@ def rollback(request: Request, cluster: VisitedCluster, visitor: PageAdmin, form
     return _lead_to(cluster, "plan")
 
 
-def _seen_commit(request: Request, cluster: ServedCluster, form: Mapping[str, str]) -> FoundCommit | Response:
+def _seen_commit(
+    request: Request, cluster: ServedCluster, visitor: Visitor, form: Mapping[str, str]
+) -> FoundCommit | Response:
     """What a form is about, if it is what its page has shown; else the way to what it is now."""
     reviews: CommitReviews = request.app.state.reviews[cluster.name]
     named, seen = form.get("named", ""), form.get("seen", "")
     if not (named and seen):
         raise HTTPException(422, "this form names no commit")
     found = reviews.find(named)
-    if seen_mark(found, reviews.review(found)) == seen:
+    if seen_mark(found, reviews.review(found, visitor.principal.name)) == seen:
         return found
     return RedirectResponse(path("clusters", cluster.name, "review", commit=named, seen=seen), 303)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from fastapi import Query, Request, Response
@@ -13,17 +14,21 @@ from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import last_plan
 from bai.web.panel.access.visitor import PageOverseer, VisitedCluster, Visitor
 from bai.web.panel.links import path
-from bai.web.panel.plans.commit_reviews import CommitReviews
+from bai.web.panel.pages import HEADERS, Panel
+from bai.web.panel.plans.commit_reviews import CommitReviews, FoundCommit
 from bai.web.panel.plans.commits import LONGEST_NAME
 from bai.web.panel.plans.compare_page import compare_page
 from bai.web.panel.plans.history_page import apply_page, history_page
 from bai.web.panel.plans.plan_view import plan_view
+from bai.web.panel.plans.planning_queue import Progress
 from bai.web.panel.plans.review_page import AskedReview, may_order, review_page, seen_mark
 from bai.web.panel.plans.reviews_page import reviews_page
-from bai.web.panel.routes.page_route import PageNumber, Values, cluster_page, page_router
+from bai.web.panel.routes.page_route import PageNumber, Values, cluster_frame, cluster_page, page_router
 from bai.web.panel.views.standing import Powers, standing_of
 from bai.web.pass_view import PassView
+from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.repository import InvalidRepository
+from schemas.problems.errors.server import TooMuchPlanned
 
 router = page_router()
 Number = Annotated[PageNumber, Query()]
@@ -33,6 +38,8 @@ Count = Annotated[int, Query(ge=1, le=1000)]
 
 MOST_PROBLEMS = 50
 """Mistakes that are told of a commit."""
+_WAITS = "planning"
+"""The element that asks whether a review is there by now."""
 
 
 class ReviewQuery(BaseModel):
@@ -91,15 +98,25 @@ def review(
     if not asked.commit:
         return _review_form(request, cluster, visitor, "")
     known, powers = reviews_of(request, cluster), Powers.of(visitor)
-    found = known.find(asked.commit)
+    found, waits = known.find(asked.commit), request.headers.get("hx-trigger") == _WAITS
     try:
-        made = known.review(found, fresh=False)  # Before the page is made, for which everybody else waits.
-    except InvalidRepository as error:
+        shown = known.look(found, visitor.principal.name)
+    except TooMuchPlanned:
+        raise
+    except BaiError as error:
+        if waits:
+            return _as_opened()
+        if not isinstance(error, InvalidRepository):
+            raise
         problems = tuple(map(str, error.problems[:MOST_PROBLEMS]))
         return _review_form(
             request, cluster, visitor, asked.commit, problems, len(error.problems) - len(problems)
         )
-
+    made = shown.made
+    if made is None:
+        return _planning_page(request, cluster, visitor, known, found, shown.progress)
+    if waits:
+        return _as_opened()
     if not asked.seen and may_order(known, found, powers) != (False, False):
         # News comes into the page by this address: what is ordered there is what was there to be read.
         here = asked.model_dump(exclude_defaults=True) | {"seen": seen_mark(found, made)}
@@ -107,10 +124,29 @@ def review(
 
     def make(view: PassView) -> Values:
         wanted = AskedReview(powers, asked.seen, asked.nodes, asked.documents)
-        return {"page": review_page(known, found, made, view.actual, wanted)}
+        page = review_page(known, found, made, view.actual, wanted)
+        return {"page": page, "renewing": shown.progress is not None}
 
-    key = (powers, asked, found, made.review.digest)
+    key = (powers, asked, found, made.review.digest, shown.progress is None)
     return cluster_page(request, cluster, visitor, "plans/review.html", make, key=key)
+
+
+def _as_opened() -> Response:
+    """To a page that waits: it is to be opened anew, with news of the cluster, and the mark of what is
+    seen."""
+    return Response(headers={**HEADERS, "HX-Refresh": "true"})
+
+
+def _planning_page(
+    request: Request, cluster: ServedCluster, visitor: Visitor, known: CommitReviews, found: FoundCommit,
+    progress: Progress | None,
+) -> Response:  # fmt: skip
+    """Made for who asks, and asked for again by itself: news of the cluster is none for it."""
+    panel: Panel = request.app.state.panel
+    values = {"found": found, "contents": known.contents(found), "progress": progress}
+    fragment = panel.fragment("plans/planning.html", values, cluster.name)
+    frame = replace(cluster_frame(request, cluster, visitor), live="")
+    return panel.respond(request, fragment, frame)
 
 
 def _review_form(

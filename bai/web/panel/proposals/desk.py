@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 from bai.web.auth.roles import Principal, Role
 from bai.web.cluster_loops import ServedCluster
 from bai.web.dependencies import project_view
+from bai.web.panel.plans.planning_queue import PlanningQueue, Progress
 from bai.web.panel.proposals.drafts import draft_of, own_mistakes
 from bai.web.panel.proposals.requests import ChangeRequest, PreparedChange, prepare, required_role
 from bai.web.panel.proposals.settings import ProposalSettings
@@ -22,19 +22,23 @@ from reconciler.proposals.overlay import ChangedSource
 from reconciler.proposals.permission import foreign_documents
 from reconciler.proposals.publish import Publisher, Pushed
 from reconciler.proposals.values import Person, Proposal, PushMode
-from reconciler.sources.desired import DesiredCache, make_desired
+from reconciler.review.between_commits import review_of_documents
+from reconciler.review.memory import ReviewMemory
+from reconciler.sources.desired import make_desired
 from reconciler.sources.source import choose_cluster
 from reconciler.values.records import Audit
-from schemas.loading.document_cache import DocumentCache
 from schemas.loading.draft import Draft
 from schemas.loading.loader import load
 from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.forge import ForgeError
 
 if TYPE_CHECKING:
+    from bai.web.pass_view import PassView
     from reconciler.gitops.revision_tracker import RevisionTracker
     from reconciler.gitops.submit import FileChange
+    from reconciler.review.build import Tell
     from reconciler.review.preview import PlanPreview
+    from reconciler.review.values import Review
     from reconciler.sources.source import Source
     from reconciler.values.state import Actual, Desired
     from schemas.files.sources import SourceFile
@@ -71,12 +75,10 @@ class PushWay:
 class ClusterDesk:
     """Of one cluster. Thread-safe."""
 
-    def __init__(self, cluster: ServedCluster, settings: ProposalSettings) -> None:
-        self._cluster, self._settings = cluster, settings
-        self._lock = threading.Lock()
-        """Held while documents are loaded: what is kept of them is for one thread."""
-        self._cache, self._desired = DocumentCache(), DesiredCache()
+    def __init__(self, cluster: ServedCluster, settings: ProposalSettings, planning: PlanningQueue) -> None:
+        self._cluster, self._settings, self._planning = cluster, settings, planning
         self._opened: tuple[Repository, OpenedDocuments] | None = None
+        self._memory = ReviewMemory()
         self.turns = LatestTurns()
 
     def newest(self, who: Principal) -> OpenedDocuments:
@@ -110,11 +112,12 @@ class ClusterDesk:
         """What the documents say then. Raises InvalidRepository, with every problem that is for them to know,
         CannotRead."""
         workspace, draft = self._cluster.loop.workspace, self._draft(opened, change, who)
-        with self._lock, own_mistakes(draft, whole=who.projects is None):
+        documents, known = workspace.reading_caches()
+        with own_mistakes(draft, whole=who.projects is None):
             source = ChangedSource(opened.source.file_source(), [change], opened.given)
-            repository = load(source, opened.source.owner, self._cache, draft)
+            repository = load(source, opened.source.owner, documents, draft)
             return make_desired(
-                repository, self._cluster.name, repo=workspace.repo_id, commit="", cache=self._desired
+                repository, self._cluster.name, repo=workspace.repo_id, commit="", cache=known
             )
 
     def preview(self, head: Desired, actual: Actual) -> PlanPreview:
@@ -125,6 +128,22 @@ class ClusterDesk:
 
         now = self._cluster.loop.workspace.clock.now()
         return make_preview(PlanRequest(head, actual, now, place=planner_for(head)))
+
+    def review(
+        self, opened: OpenedDocuments, change: FileChange, view: PassView, patience: float | None = None
+    ) -> Review | Progress:
+        """What a plan with this change would do beside what it would do anyway, on what the pass has seen, or
+        how far that is after `patience` seconds. Raises InvalidRepository, CannotRead, PlanError,
+        TooMuchPlanned."""
+
+        def make(tell: Tell) -> Review:
+            tell("reading the documents")
+            head = self.desired_with(opened, change, view.user)
+            return review_of_documents(view.desired, head, view.actual, view.now, self._memory, tell)
+
+        # Mistakes are told to each as far as they are for them to know.
+        key = (VERB, self._cluster.name, opened.commit, change, view.user.projects)
+        return self._planning.ask(key, view.user, make, patience)
 
     # Into git
 
@@ -213,9 +232,9 @@ class ClusterDesk:
         if tracker is not None and tracker.is_judged:
             tracker.verify_trust(commit)
         source = replace(workspace.source, revision=commit)
-        with self._lock:
-            given = tuple(source.file_source().files())
-            repository = load(ChangedSource(source.file_source(), (), given), source.owner, self._cache)
+        documents, _ = workspace.reading_caches()
+        given = tuple(source.file_source().files())
+        repository = load(ChangedSource(source.file_source(), (), given), source.owner, documents)
         return OpenedDocuments(source, commit, given, repository)
 
     def _draft(self, opened: OpenedDocuments, change: FileChange, who: Principal) -> Draft | None:
@@ -224,13 +243,17 @@ class ClusterDesk:
     def _check(self, draft: Draft | None, commit: str) -> None:
         """As `bai validate` does. Raises InvalidRepository, CannotRead, PlanError."""
         source = replace(self._cluster.loop.workspace.source, revision=commit)
-        with self._lock:
-            repository = load(source.file_source(), source.owner, self._cache, draft)
+        documents, _ = self._cluster.loop.workspace.reading_caches()
+        repository = load(source.file_source(), source.owner, documents, draft)
         choose_cluster(repository, self._cluster.name)
 
 
 class ProposalDesks:
     """Of all clusters of a server."""
 
-    def __init__(self, clusters: Mapping[str, ServedCluster], settings: ProposalSettings) -> None:
-        self.by_cluster = {name: ClusterDesk(cluster, settings) for name, cluster in clusters.items()}
+    def __init__(
+        self, clusters: Mapping[str, ServedCluster], settings: ProposalSettings, planning: PlanningQueue
+    ) -> None:
+        self.by_cluster = {
+            name: ClusterDesk(cluster, settings, planning) for name, cluster in clusters.items()
+        }

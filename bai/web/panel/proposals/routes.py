@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
@@ -16,6 +17,7 @@ from bai.web.panel.access.forms import PostedForm
 from bai.web.panel.access.visitor import PageViewer, VisitedCluster, Visitor
 from bai.web.panel.links import path
 from bai.web.panel.pages import HEADERS, Panel
+from bai.web.panel.plans.commit_reviews import ORDER_PATIENCE
 from bai.web.panel.proposals.desk import VERB, ClusterDesk, ProposalDesks
 from bai.web.panel.proposals.preview import ProblemRow, problem_preview, problem_rows
 from bai.web.panel.proposals.requests import ChangeRequest, read_request
@@ -160,12 +162,15 @@ def _look(
 ) -> Response:  # fmt: skip
     """`failed`: why it could not be made just now."""
     view, desk = _opened(request, cluster, visitor)
-    with desk.turns.turn(visitor.principal.name) as is_latest:
+    # What was typed stays on the page that says what went wrong: that one is not asked for again.
+    patience = ORDER_PATIENCE if failed else None
+    with desk.turns.turn(visitor.principal.name) if asked.action == "add" else nullcontext(True) as is_latest:
         if not is_latest:
             raise HTTPException(503, "you have asked for another page meanwhile")
-        page = change_page(view, desk, visitor.principal, asked)
+        page = change_page(view, desk, visitor.principal, asked, patience)
     values = {"page": page, "failed": failed, "reason": reason}
-    status = 409 if failed else 422 if page.problems else 200
+    is_news = request.headers.get("hx-request") == "true"
+    status = 200 if is_news else 409 if failed else 422 if page.problems else 200
     return _show(request, cluster, visitor, "proposals/change.html", values, status)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from bai.render.humanize import clean, plural
 from bai.render.plan.review_sections import session_outcome
 from bai.web.auth.roles import Principal
+from bai.web.panel.plans.planning_queue import Progress
 from bai.web.panel.proposals.desk import ClusterDesk, OpenedDocuments, PushWay
 from bai.web.panel.proposals.preview import (
     Preview,
@@ -29,12 +30,12 @@ from bai.web.panel.proposals.session_form import (
 )
 from reconciler.guards.judge import violation_text
 from reconciler.proposals.edits import parse_one
-from reconciler.review.between_commits import review_of_documents
 from schemas.kinds.session_template import SessionTemplate
 from schemas.kinds.tenancy import Project
 from schemas.loading.documents import claimed_identity
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.command import CommandError, NoSuchResource
+from schemas.problems.errors.server import TooMuchPlanned
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
@@ -42,7 +43,6 @@ if TYPE_CHECKING:
     from planner.model.types import Reason
     from reconciler.gitops.submit import FileChange
     from reconciler.review.values import Review
-    from reconciler.values.state import Desired
 
 MOST_NAMES = 50
 """Sessions of a kind that are named."""
@@ -79,7 +79,8 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class ChangePage:
     """A change before it is made. `file` and `diff` (sign and text of a line) are empty where it cannot be:
-    `problems` say why; `text`: the YAML to copy."""
+    `problems` say why; `text`: the YAML to copy. `progress`: how far it is, where its `outcome` is not there
+    yet."""
 
     asked: ChangeRequest
     title: str
@@ -92,6 +93,7 @@ class ChangePage:
     problems: tuple[ProblemRow, ...] = ()
     preview: Preview | None = None
     outcome: Outcome | None = None
+    progress: Progress | None = None
 
 
 # Drafts
@@ -196,8 +198,11 @@ def _planned_preview(
     return session_preview(view, view.plan, desk.preview(head, view.actual), prepared.identity)
 
 
-def change_page(view: PassView, desk: ClusterDesk, who: Principal, asked: ChangeRequest) -> ChangePage:
-    """Raises NoSuchResource; everything else that is wrong is told on the page, with the text to copy."""
+def change_page(
+    view: PassView, desk: ClusterDesk, who: Principal, asked: ChangeRequest, patience: float | None = None
+) -> ChangePage:
+    """`patience`: seconds in which what it would do is waited for. Raises NoSuchResource, TooMuchPlanned;
+    everything else that is wrong is told on the page, with the text to copy."""
     title = f"{asked.action} {asked.target}".strip()
     try:
         identity = require_own_project(view, asked.text) if asked.action == "add" else asked.target
@@ -218,17 +223,23 @@ def change_page(view: PassView, desk: ClusterDesk, who: Principal, asked: Change
     except BaiError as error:
         return ChangePage(asked, title, identity, way, text=asked.text, problems=_rows(view, error))
     change, problems = prepared.change, tuple[ProblemRow, ...]()
-    preview, outcome = None, None
+    preview, outcome, progress = None, None, None
     try:
         if asked.action == "add":
             preview = _planned_preview(view, desk, who, opened, prepared)
         else:
-            outcome = _outcome(view, desk.desired_with(opened, change, who))
+            review = desk.review(opened, change, view, patience)
+            if isinstance(review, Progress):
+                progress = review
+            else:
+                outcome = _outcome(view, review)
+    except TooMuchPlanned:
+        raise
     except BaiError as error:
         problems = _rows(view, error)
     return ChangePage(
         asked, prepared.title, prepared.identity, way, opened.commit, change.name, tuple(diff_rows(change)),
-        (change.after or b"").decode("utf-8", "replace"), problems, preview, outcome,
+        (change.after or b"").decode("utf-8", "replace"), problems, preview, outcome, progress,
     )  # fmt: skip
 
 
@@ -245,8 +256,7 @@ def diff_rows(change: FileChange) -> Iterator[tuple[str, str]]:
         yield line[:1], line[1:]
 
 
-def _outcome(view: PassView, head: Desired) -> Outcome:
-    review = review_of_documents(view.desired, head, view.actual, view.now)
+def _outcome(view: PassView, review: Review) -> Outcome:
     seen = [each for each in review.disruptions if view.sees(each.session)]
     started = [each for each in review.admitted if view.sees(each)]
     waits = [each for each in review.plan.waits if view.sees(each.session)]

@@ -21,7 +21,7 @@ from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.store.database.address import StoreAddress
 from reconciler.trust.gate import TrustGate
 from reconciler.workspace.workspace import Workspace
-from tests.bai.web.lab import Lab, _portal, doors
+from tests.bai.web.lab import Lab, _portal, doors, waiting
 from tests.reconciler.gitops.repositories import Pair, git
 from tests.reconciler.lab import BASE, NODE, new_store, session
 
@@ -63,7 +63,7 @@ class FollowingLab(Lab):
 
     def serve(self) -> None:
         """Anew: what the environment says counts now."""
-        self.app = create_app(self.hub, StaticAccess(doors()))
+        self.app = waiting(create_app(self.hub, StaticAccess(doors())))
         self.client = TestClient(self.app)
         self.client.portal = _portal()
 

@@ -36,7 +36,7 @@ def lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FollowingLab]:
 
 
 def made_review(lab: FollowingLab, named: str = "next") -> ReviewedCommit:
-    return lab.reviews.review(lab.reviews.find(named))
+    return lab.reviews.review(lab.reviews.find(named), "ada")
 
 
 def pairs_of(lab: FollowingLab, made: ReviewedCommit) -> dict[str, NodePair]:

@@ -20,7 +20,7 @@ from reconciler.gitops.remote import Remote
 from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.values.clock import VirtualClock
 from reconciler.workspace.workspace import Workspace
-from tests.bai.web.lab import Lab, doors
+from tests.bai.web.lab import Lab, doors, waiting
 from tests.bai.web.panel.plans.following import (
     GPU,
     SAME,
@@ -184,12 +184,12 @@ def test_pages_may_be_a_little_older_where_a_review_takes_long_and_orders_never(
     lab.push(NEXT, "next")
     lab.once()
     found = lab.reviews.find("next")
-    first = lab.reviews.review(found, fresh=False)
+    first = lab.reviews.look(found, "ada").made
     lab.world.die(next(iter(lab.world.kernels)))
     lab.once()
-    assert lab.reviews.review(found, fresh=False) is first
-    second = lab.reviews.review(found)
-    assert second is not first and lab.reviews.review(found, fresh=False) is second
+    assert lab.reviews.look(found, "ada").made is first
+    second = lab.reviews.review(found, "ada")
+    assert second is not first and lab.reviews.look(found, "ada").made is second
 
 
 def test_what_would_change_something_else_by_now_is_not_approved(lab: FollowingLab) -> None:
@@ -253,7 +253,7 @@ def test_a_replica_that_stands_by_takes_orders_for_the_leader(tmp_path: Path) ->
     second.leader.step()
     lab.once()
     second.follower.follow()
-    lab.app = create_app(second.hub, StaticAccess(doors()))
+    lab.app = waiting(create_app(second.hub, StaticAccess(doors())))
     browser = visitor(lab, "operator")
     before = orders(lab).reconcile_request
     assert send(browser, "suspend", token=token_of(browser), why="by the second").status_code == 303
@@ -287,7 +287,7 @@ def test_a_replica_that_stands_by_reviews_and_approves_what_it_has_to_fetch_firs
     commit = lab.push(NEXT)
     lab.once()
     follower.follow()
-    lab.app = create_app(hub, StaticAccess(doors()))
+    lab.app = waiting(create_app(hub, StaticAccess(doors())))
     browser = visitor(lab, "operator")
     listed = browser.get("/clusters/here/reviews").text
     assert "another replica saw last" in listed and commit[:12] in listed

@@ -248,7 +248,9 @@ def ask(lab: FollowingLab, forge: Forge, api: str = "/api/v1", token: str = "s3c
     """As if the remote lay on this forge."""
     settings = ProposalSettings(forge=f"http://127.0.0.1:{forge.server_port}{api}", forge_token=token)
     lab.app.state.reviews["here"] = CommitReviews(
-        lab.hub.clusters["here"], lambda url: settings.find_forge("https://forge.test/team/cluster.git")
+        lab.hub.clusters["here"],
+        lab.app.state.planning,
+        lambda url: settings.find_forge("https://forge.test/team/cluster.git"),
     )
 
 
@@ -306,7 +308,7 @@ def test_a_forge_that_answers_nonsense_is_said_and_the_rest_is_shown(lab: Follow
     ask(lab, forge, token="")
     assert "Open pull requests" not in page_of(lab, "reviews")
     unknown = ProposalSettings(forge_token="s3cret").find_forge
-    lab.app.state.reviews["here"] = CommitReviews(lab.hub.clusters["here"], unknown)
+    lab.app.state.reviews["here"] = CommitReviews(lab.hub.clusters["here"], lab.app.state.planning, unknown)
     assert "no forge that is known by its name" in page_of(lab, "reviews")
 
 

@@ -27,7 +27,7 @@ from reconciler.proposals.values import Person
 from reconciler.store.database.address import StoreAddress
 from reconciler.trust.gate import TrustGate
 from reconciler.workspace.workspace import Workspace
-from tests.bai.web.lab import doors
+from tests.bai.web.lab import doors, waiting
 from tests.reconciler.gitops.repositories import Pair, git
 from tests.reconciler.lab import BASE, NODE, new_store, session
 
@@ -124,7 +124,8 @@ class Office:
         )
         self.hub = ClusterLoops()
         self.hub.add(self.loop)
-        self.app = create_app(self.hub, StaticAccess(doors()), options=PanelOptions(proposals=self.settings))
+        options = PanelOptions(proposals=self.settings)
+        self.app = waiting(create_app(self.hub, StaticAccess(doors()), options=options))
         assert self.once(), self.lines
 
     def push(self, files: dict[str, str | None]) -> str:
