@@ -104,8 +104,7 @@ class Office:
 
     def __post_init__(self) -> None:
         self._patch = pytest.MonkeyPatch()
-        self.pair = Pair(self.folder)
-        self.push(self.files)
+        self.pair = Pair(self.folder, self.files)
         self.remote = Remote(self.url or str(self.pair.bare), self.folder / "state" / "copy")
         store = new_store(self.folder / "state" / "store.db")
         tracker = RevisionTracker(TrackedRef(self.remote, "main"), store, "here", gate=self.gate)
