@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import math
 import os
 import re
 import shutil
@@ -159,6 +160,8 @@ class Remote:
 
     def pack_objects(self, *, loose: int = MAX_LOOSE_OBJECTS, packs: int = MAX_PACKS) -> None:
         """Pack what came in many small pieces. Nothing is forgotten: somebody may go back to it."""
+        if not _has_many_pieces(self.folder / "objects", loose, packs):
+            return
         limits = ("-c", f"gc.auto={loose}", "-c", f"gc.autoPackLimit={packs}")
         settings = ("-c", "gc.autoDetach=false", "-c", "gc.pruneExpire=never")
         self._git(*limits, *settings, "gc", "--auto", "--quiet")
@@ -296,6 +299,14 @@ class Remote:
 
 class _Damaged(Exception):
     pass
+
+
+def _has_many_pieces(objects: Path, loose: int, packs: int) -> bool:
+    """What git would find itself, by a process for each fetch: it, too, takes one of 256 folders for all."""
+    with contextlib.suppress(OSError):
+        if sum(1 for _ in os.scandir(objects / "17")) > math.ceil(loose / 256):
+            return True
+    return sum(1 for _ in (objects / "pack").glob("*.pack")) > packs
 
 
 def redact_url(url: str) -> str:

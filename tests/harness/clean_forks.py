@@ -6,5 +6,5 @@ from __future__ import annotations
 import multiprocessing
 
 FORKS = multiprocessing.get_context("forkserver")
-# Imported once, by what is forked.
-FORKS.set_forkserver_preload(["reconciler.store.store", "schemas.hardware.importers"])
+# Imported once, by what is forked: a function of a test brings pytest with it.
+FORKS.set_forkserver_preload(["pytest", "reconciler.store.store", "schemas.hardware.importers"])

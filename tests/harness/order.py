@@ -12,8 +12,10 @@ import functools
 import re
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
+from xdist.scheduler import LoadGroupScheduling
 
 from tests.harness.labs import end_of
 
@@ -138,3 +140,17 @@ def pytest_configure(config: pytest.Config) -> None:
     # pytest-xdist would order the groups by the number of their tests.
     if hasattr(config.option, "loadscopereorder"):
         config.option.loadscopereorder = False
+
+
+class _Groups(LoadGroupScheduling):  # type: ignore[misc]
+    """After each test pytest-xdist goes through all that a worker was given: what is done is left out."""
+
+    def _pending_of(self, workload: dict[str, dict[str, bool]]) -> int:
+        for group in [name for name, tests in workload.items() if all(tests.values())]:
+            del workload[group]
+        return sum(not done for tests in workload.values() for done in tests.values())
+
+
+@pytest.hookimpl
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadGroupScheduling | None:
+    return _Groups(config, log) if config.getoption("dist") == "loadgroup" else None

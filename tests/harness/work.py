@@ -13,6 +13,8 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 OURS = tuple(f"{ROOT / package}/" for package in ("bai", "planner", "providers", "reconciler", "schemas"))
 
+Count = Callable[[Callable[[], object]], int]
+
 
 def instructions(do: Callable[[], object]) -> int:
     """Of our own code, in this thread and those that it starts, while it does `do`, which takes a hundred
@@ -40,6 +42,12 @@ def instructions(do: Callable[[], object]) -> int:
         sys.settrace(before)
         threading.settrace(None)  # type: ignore[arg-type]
     return next(count)
+
+
+def just_do(do: Callable[[], object]) -> int:
+    """Nothing is counted: for what is only done the first time, such as imports."""
+    do()
+    return 0
 
 
 def instructions_per_pair(work: Callable[[int], int], size: int) -> float:

@@ -97,6 +97,7 @@ class SimulatedDay:
         self._work()
         if 0 < self._proposed < self._repository.moves:
             self._propose()
+        self._repository.write()
 
     def _pass_time(self, until: float) -> None:
         with self.world.lock:
@@ -133,6 +134,7 @@ class SimulatedDay:
             self.began - 2 * day,
         )  # fmt: skip
         commit(PEOPLE[0], "Pretrain on half of the cluster", sessions, self.began - 5 * MINUTE)
+        self._repository.write()
 
     def _join_robotics(self) -> None:
         message = "Robotics joins; projects lend each other the GPUs that they do not use"

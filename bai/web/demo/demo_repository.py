@@ -28,7 +28,7 @@ class Person:
 
 
 class DemoRepository:
-    """Commits are written without a working copy, so that somebody else may push in between. Raises
+    """Commits are written without a working copy, by one git for all that were made since `write`. Raises
     CommandError where there is no git."""
 
     def __init__(self, folder: Path) -> None:
@@ -36,6 +36,9 @@ class DemoRepository:
         _git("init", "--quiet", "--bare", f"--initial-branch={MAIN}", str(folder))
         self.moves = 0
         """How often the main branch has moved."""
+        self._commits: list[str] = []
+        self._begun: set[str] = set()
+        """Branches that have a commit among these: git knows where they are by then."""
 
     def commit(
         self, who: Person, message: str, files: Mapping[str, str | None], at: float, branch: str = MAIN
@@ -44,12 +47,21 @@ class DemoRepository:
         main one, whatever it had before."""
         stamp = f"{who.full_name} <{who.email}> {int(at)} +0000"
         lines = [f"commit refs/heads/{branch}", f"author {stamp}", f"committer {stamp}", _data(message)]
-        if self.moves:
+        if branch != MAIN:
+            lines.append(f"from refs/heads/{MAIN}{'' if MAIN in self._begun else '^0'}")
+        elif self.moves and MAIN not in self._begun:
             lines.append(f"from refs/heads/{MAIN}^0")
         for path, text in files.items():
             lines += [f"D {path}"] if text is None else [f"M 100644 inline {path}", _data(text)]
-        _git("fast-import", "--quiet", "--force", folder=self.folder, given="\n".join(lines) + "\n")
+        self._commits.append("\n".join(lines) + "\n")
+        self._begun.add(branch)
         self.moves += branch == MAIN
+
+    def write(self) -> None:
+        """Everybody sees what was committed."""
+        if self._commits:
+            _git("fast-import", "--quiet", "--force", folder=self.folder, given="".join(self._commits))
+            self._commits, self._begun = [], set()
 
 
 def _data(text: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 from dataclasses import dataclass
@@ -52,6 +53,12 @@ class Assets:
 
     def find(self, address: str) -> Asset | None:
         return self._by_address.get(address)
+
+
+@functools.cache
+def shared_assets() -> Assets:
+    """Of this process: they are read and compressed once."""
+    return Assets()
 
 
 def _asset(name: str, data: bytes) -> Asset:

@@ -4,6 +4,7 @@ says who looks. News replaces only the page's own part.
 
 from __future__ import annotations
 
+import functools
 import gzip
 import hashlib
 from collections.abc import Callable, Hashable, Mapping
@@ -21,7 +22,7 @@ from bai.render.humanize import clean
 from bai.web.cluster_loops import ClusterLoops
 from bai.web.etag_cache import EtagCache, VersionedCache, matches_tag
 from bai.web.panel.access.cookies import CookieSealer
-from bai.web.panel.assets import Assets
+from bai.web.panel.assets import shared_assets
 from bai.web.panel.blocks import block_kinds
 from bai.web.panel.links import linked_text, path
 from bai.web.panel.navigation import NavGroup
@@ -104,11 +105,11 @@ class Panel:
     """What all pages of a server share. `secret` seals cookies, the same for all replicas."""
 
     def __init__(self, loops: ClusterLoops, secret: str = "") -> None:
-        self.sealer, self.assets = CookieSealer(secret), Assets()
+        self.sealer, self.assets = CookieSealer(secret), shared_assets()
         self.news = {name: ClusterNews(cluster) for name, cluster in loops.clusters.items()}
         self.figures = {name: EtagCache() for name in loops.clusters}
         """What plots of a cluster are drawn from."""
-        self._environment = _environment(self.assets)
+        self._environment = _environment()
         self._kept: dict[str, VersionedCache[KeptPage]] = {
             name: VersionedCache(lambda page: 2 * len(page.news)) for name in loops.clusters
         }
@@ -177,12 +178,15 @@ def _takes_gzip(request: Request) -> bool:
     return "gzip" in request.headers.get("accept-encoding", "")
 
 
-def _environment(assets: Assets) -> Environment:
+@functools.cache
+def _environment() -> Environment:
+    """One for all servers of a process: each template is read and compiled once, and never looked for
+    again."""
     made = Environment(
         loader=PackageLoader("bai.web.panel"), autoescape=True, undefined=StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        trim_blocks=True, lstrip_blocks=True, auto_reload=False,
     )  # fmt: skip
-    made.globals |= {"asset": assets.address, "path": path}
+    made.globals |= {"asset": shared_assets().address, "path": path}
     made.filters |= {
         "clean": clean, "linked": _linked, "ago": time_element, "project_class": project_class,
         "blocks": block_kinds,

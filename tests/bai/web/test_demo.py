@@ -21,7 +21,9 @@ from reconciler.controller.loop import Loop
 from tests.waiting import until
 
 NOW = 1_800_000_000.0
-_COMMAND = [sys.executable, "-c", "from bai.cli.main import main; main()", "serve", "--demo"]
+_PROGRAM = "from bai.cli.main import main; main()"
+_SHORT_PAST = "from bai.web.demo import demo_cluster; demo_cluster.PAST = 3600.0; "
+"""Before the program: an hour of its ten is gone through."""
 
 
 class Lived:
@@ -89,17 +91,14 @@ def test_what_runs_has_files_that_say_what_they_are(lived: Lived) -> None:
     assert running
 
 
-def test_the_same_seed_makes_the_same_day(lived: Lived, tmp_path: Path) -> None:
-    again = Lived(tmp_path, SEED)
-    assert again.placed() == lived.placed()
-    waits, before = ([line for line in one.lines if "waits" in line] for one in (again, lived))
-    assert waits == before
-    again.loop.workspace.close()
-
-
-def test_it_goes_on_for_another_day(tmp_path: Path) -> None:
+def test_the_same_seed_makes_the_same_day_and_it_goes_on_for_another_one(
+    lived: Lived, tmp_path: Path
+) -> None:
     """Whoever leaves it open finds it alive: nothing is refused, and it does not grow for ever."""
-    one = Lived(tmp_path, SEED + 1)
+    one = Lived(tmp_path, SEED)
+    assert one.placed() == lived.placed()
+    waits, before = ([line for line in each.lines if "waits" in line] for each in (one, lived))
+    assert waits == before
     end = one.demo.day.now + 2 * PAST
     while one.demo.day.now < end:
         one.demo.day.advance(one.demo.day.now + 2 * STEP)
@@ -111,10 +110,14 @@ def test_it_goes_on_for_another_day(tmp_path: Path) -> None:
     one.loop.workspace.close()
 
 
-def started(folder: Path) -> subprocess.Popen[str]:
+def command(program: str = _PROGRAM) -> list[str]:
+    return [sys.executable, "-c", program, "serve", "--demo"]
+
+
+def started(folder: Path, program: str = _PROGRAM) -> subprocess.Popen[str]:
     environment = {**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
     return subprocess.Popen(
-        [*_COMMAND, "--listen", "127.0.0.1:0"], cwd=folder, env=environment, text=True,
+        [*command(program), "--listen", "127.0.0.1:0"], cwd=folder, env=environment, text=True,
         stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
     )  # fmt: skip
 
@@ -137,9 +140,11 @@ def simulated_now(address: str) -> float:
     return float(found[1])
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
-def test_the_command_shows_it_and_leaves_nothing(tmp_path: Path, number: int) -> None:
-    process = started(tmp_path)
+@pytest.mark.parametrize(
+    ("number", "program"), [(signal.SIGINT, _PROGRAM), (signal.SIGHUP, _SHORT_PAST + _PROGRAM)]
+)
+def test_the_command_shows_it_and_leaves_nothing(tmp_path: Path, number: int, program: str) -> None:
+    process = started(tmp_path, program)
     try:
         said = said_until(process, "Ctrl-C")
         found = re.search(r"http://127\.0\.0\.1:\d+", said)
@@ -172,7 +177,7 @@ def test_it_can_be_ended_before_it_is_shown(tmp_path: Path) -> None:
 
 def test_it_is_beside_nothing_real(tmp_path: Path) -> None:
     done = subprocess.run(
-        [*_COMMAND, "--remote", "https://git.example/cluster"], cwd=tmp_path, capture_output=True, text=True,
+        [*command(), "--remote", "https://git.example/cluster"], cwd=tmp_path, capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     assert done.returncode != 0 and "--demo has a cluster of its own" in done.stderr + done.stdout

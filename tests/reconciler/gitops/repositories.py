@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
+import shutil
 import subprocess
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 _WHO = ("-c", "user.name=Ada", "-c", "user.email=ada@cluster.example", "-c", "init.defaultBranch=main")
@@ -20,11 +25,18 @@ def git(folder: Path, *arguments: str) -> str:
 
 
 class Pair:
-    """A bare repository, as a forge has it, and the working copy of somebody who pushes."""
+    """A bare repository, as a forge has it, and the working copy of somebody who pushes. With `files`, these
+    are the first commit of `main` in both."""
 
-    def __init__(self, folder: Path) -> None:
-        self.bare = folder / "forge.git"
-        self.work = folder / "work"
+    def __init__(self, folder: Path, files: Mapping[str, str | None] | None = None) -> None:
+        self.bare, self.work = folder / "forge.git", folder / "work"
+        template = _template(tuple((files or {}).items()))
+        shutil.copytree(template.bare, self.bare)
+        shutil.copytree(template.work, self.work)
+        config = self.work / ".git" / "config"
+        config.write_text(config.read_text().replace(str(template.bare), str(self.bare)))
+
+    def _make(self) -> None:
         self.bare.mkdir(parents=True)
         self.work.mkdir()
         git(self.bare, "init", "--quiet", "--bare")
@@ -32,6 +44,8 @@ class Pair:
         git(self.work, "init", "--quiet")
         for folder in (self.bare, self.work):  # Newer gits go on with it after the command has ended.
             git(folder, "config", "maintenance.auto", "false")
+            for sample in folder.rglob("*.sample"):
+                sample.unlink()
         git(self.work, "remote", "add", "origin", str(self.bare))
 
     def commit(self, files: dict[str, str | None], message: str = "change") -> str:
@@ -49,3 +63,17 @@ class Pair:
 
     def push(self, *options: str, branch: str = "main") -> None:
         git(self.work, "push", "--quiet", *options, "origin", f"HEAD:{branch}")
+
+
+@functools.cache
+def _template(files: tuple[tuple[str, str | None], ...]) -> Pair:
+    """What is the same for many of them: made once in each process, and copied."""
+    folder = Path(tempfile.mkdtemp(prefix="bai-pair-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    made = Pair.__new__(Pair)
+    made.bare, made.work = folder / "forge.git", folder / "work"
+    made._make()
+    if files:
+        made.commit(dict(files), "the first")
+        made.push()
+    return made

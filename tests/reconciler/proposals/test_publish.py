@@ -28,10 +28,9 @@ class Desk:
     """A remote with two files, its copy, and who publishes."""
 
     def __init__(self, folder: Path, url: str = "", subpath: str = "") -> None:
-        self.pair = Pair(folder)
         below = f"{subpath}/" if subpath else ""
-        self.base = self.pair.commit({f"{below}a.yaml": "a: 1\n", f"{below}b.yaml": "b: 1\n"})
-        self.pair.push()
+        self.pair = Pair(folder, {f"{below}a.yaml": "a: 1\n", f"{below}b.yaml": "b: 1\n"})
+        self.base = git(self.pair.work, "rev-parse", "HEAD")
         self.remote = Remote(url or str(self.pair.bare), folder / "copy.git")
         self.remote.fetch("main")
         self.publisher = Publisher(self.remote, "main", subpath, BAI)

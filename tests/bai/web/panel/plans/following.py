@@ -33,14 +33,11 @@ class FollowingLab(Lab):
     """`main` runs `a` and `b`; what is pushed to it later waits for approval, if that is asked for."""
 
     def __init__(self, folder: Path, *, approval: bool = True, gate: TrustGate | None = None) -> None:
-        self.pair = Pair(folder / "forge")
         self.lines: list[str] = []
         self.world = World(VirtualClock(1_800_000_000.0))
         nodes = "---".join(NODE.format(name=name) for name in ("n1", "n2"))
         first = {"base.yaml": BASE, "nodes.yaml": nodes, "a.yaml": session("a", GPU)}
-        self.pair.commit({**first, "b.yaml": session("b", GPU)}, "the first")
-        git(self.pair.work, "branch", "--move", "main")
-        self.pair.push()
+        self.pair = Pair(folder / "forge", {**first, "b.yaml": session("b", GPU)})
         self.remote = Remote(str(self.pair.bare), folder / "state" / "copy.git")
         path = folder / "state" / "store.db"
         store = new_store(path)

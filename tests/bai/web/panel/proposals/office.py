@@ -105,8 +105,7 @@ class Office:
 
     def __post_init__(self) -> None:
         self._patch = pytest.MonkeyPatch()
-        self.pair = Pair(self.folder)
-        self.push(self.files)
+        self.pair = Pair(self.folder, self.files)
         if self.ref != "main":
             git(self.pair.bare, "tag", self.ref, "main")
         self.remote = Remote(self.url or str(self.pair.bare), self.folder / "state" / "copy")
