@@ -25,4 +25,6 @@ fi
 mkdir -p "$home/data/import"
 cp "$here/tests/data/keycloak/lab-realm.json" "$home/data/import/"
 export JAVA_OPTS_KC_HEAP="-Xms64m -Xmx512m"
+# Half of what its start computes is for a long life that it does not have here.
+export JAVA_OPTS_APPEND="-XX:TieredStopAtLevel=1 -XX:-UseG1GC -XX:+UseSerialGC"
 exec "$home/bin/kc.sh" start-dev --db=dev-mem --http-host=127.0.0.1 --http-port="${2:-8081}" --import-realm

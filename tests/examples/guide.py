@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from providers.process.linux import procfs
+from tests.harness.scripted_bai import scripted_bai
 
 _PART = re.compile(
     r"<!-- until: (?P<until>.*?) -->\n|<!-- do: (?P<do>.*?) -->\n|```sh\n(?P<block>.*?)```", re.DOTALL
@@ -60,7 +61,7 @@ class Guide:
         (self.home / ".gitconfig").write_text(name)
         checkout = self.folder / "checkout"
         checkout.mkdir()
-        (checkout / ".venv").symlink_to(sys.prefix)
+        (checkout / ".venv").mkdir()
         (checkout / "examples").symlink_to(Path(__file__).parents[2] / "examples")
 
     def follow(self, text: str, left_out: tuple[str, ...] = ()) -> str:
@@ -74,7 +75,9 @@ class Guide:
         keyboard, end = pty.openpty()
         os.write(keyboard, ANSWERS.encode())
         try:
-            with (self.folder / "said").open("w") as said:
+            with (self.folder / "said").open("w") as said, scripted_bai(environment) as programs:
+                (self.folder / "checkout" / ".venv" / "bin").symlink_to(programs)
+                environment["PATH"] = f"{programs}:{environment['PATH']}"
                 done = subprocess.run(
                     ["bash", str(self.folder / "script")], cwd=self.folder / "checkout", env=environment,
                     stdin=end, stdout=said, stderr=subprocess.STDOUT, timeout=900, check=False,

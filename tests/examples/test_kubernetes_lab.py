@@ -16,6 +16,7 @@ import yaml
 
 from tests.examples.guide import script
 from tests.examples.user import User
+from tests.harness.scripted_bai import scripted_bai
 from tests.lab.kubernetes.api import CORE, RESOURCE
 from tests.lab.kubernetes.kubernetes_lab import MANIFEST, permit
 from tests.lab.kubernetes.lab import Kubernetes
@@ -97,9 +98,11 @@ def test_from_zero_to_a_session(lab: Kubernetes, tmp_path: Path) -> None:
         "PATH": f"{Path(sys.executable).parent}:{lab.programs}:{os.environ['PATH']}", "LANG": "C.UTF-8",
         "BAI_PROCESS_ROOT": str(tmp_path / "machine"),
     }  # fmt: skip
-    done = subprocess.run(
-        ["bash", "-c", script(part)], cwd=home, env=environment, text=True, stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False,
-    )  # fmt: skip
+    with scripted_bai(environment) as programs:
+        environment["PATH"] = f"{programs}:{environment['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", script(part)], cwd=home, env=environment, text=True, stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False,
+        )  # fmt: skip
     assert done.returncode == 0 and done.stdout.rstrip().endswith("=== all done"), done.stdout
     assert "on GPU-" in done.stdout and "BAI_SESSION=Session/vision/train" in done.stdout, done.stdout

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.examples.guide import script
+from tests.harness.scripted_bai import scripted_bai
 
 PAGE = Path(__file__).parents[2] / "docs" / "policies.md"
 
@@ -22,10 +23,13 @@ def test_the_way_to_a_policy(tmp_path: Path) -> None:
         "HOME": str(home), "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", "NO_COLOR": "1",
         "BAI_PROCESS_ROOT": str(tmp_path / "machine"), "LANG": "C.UTF-8", "COLUMNS": "200",
     }  # fmt: skip
-    done = subprocess.run(
-        ["bash", "-c", script(PAGE.read_text(encoding="utf-8"))], cwd=home, env=environment, text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False,
-    )  # fmt: skip
+    with scripted_bai(environment) as programs:
+        environment["PATH"] = f"{programs}:{environment['PATH']}"
+        done = subprocess.run(
+            ["bash", "-c", script(PAGE.read_text(encoding="utf-8"))], cwd=home, env=environment, text=True,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+            check=False,
+        )  # fmt: skip
     assert done.returncode == 0 and done.stdout.rstrip().endswith("=== all done"), done.stdout
     assert done.stdout.count("exit code 1") == 3, done.stdout
     assert "Policy/care: 1 deletion in one plan, 0 at most" in done.stdout

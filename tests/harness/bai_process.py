@@ -48,7 +48,7 @@ class Command:
 
 def run_bai(command: Command, *, timeout: float) -> Done:
     """What it said, and its exit code; minus the signal's number if one killed it."""
-    client = _clients.find(command.environment)
+    client = client_for(command.environment)
     if client is None:
         return run_new(command, timeout=timeout)
     files = (command.stdin, command.stdout, command.stderr)
@@ -59,6 +59,11 @@ def run_bai(command: Command, *, timeout: float) -> Done:
         "limits": list(command.limits.items()),
     }
     return client.run(request, files, timeout) or run_new(command, timeout=timeout)
+
+
+def client_for(environment: Mapping[str, str]) -> ForkClient | None:
+    """Of a server whose forks are what new processes in this environment are; None if there is none."""
+    return _clients.find(environment)
 
 
 def run_new(command: Command, *, timeout: float) -> Done:

@@ -46,6 +46,11 @@ class ForkClient:
         self._control.close()
         self.process.wait()
 
+    def hand_on(self, connection: socket.socket) -> None:
+        """Whoever holds its other end may ask for one command."""
+        with suppress(ConnectionError):
+            socket.send_fds(self._control, [b"+"], [connection.fileno()])
+
     def run(
         self, request: Mapping[str, Any], files: tuple[Any, Any, Any], timeout: float
     ) -> subprocess.CompletedProcess[str] | None:
@@ -53,8 +58,8 @@ class ForkClient:
         with ExitStack() as stack:
             ours, theirs = socket.socketpair()
             stack.enter_context(ours)
-            with theirs, suppress(ConnectionError):
-                socket.send_fds(self._control, [b"+"], [theirs.fileno()])
+            with theirs:
+                self.hand_on(theirs)
             call = _Call(request["words"], ours, stack)
             with suppress(ConnectionError):  # what came back then says no exit code
                 call.ask(request, files)

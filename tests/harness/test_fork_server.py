@@ -20,6 +20,7 @@ import pytest
 from tests.harness import bai_process, fork_client
 from tests.harness.bai_process import BAI, Command, Done, run_bai, run_new
 from tests.harness.fork_client import ROOT, ForkClient
+from tests.harness.scripted_bai import asked_by_scripts
 from tests.waiting import until
 
 NULL, PIPE = subprocess.DEVNULL, subprocess.PIPE
@@ -255,3 +256,19 @@ def test_in_other_circumstances_it_is_a_new_process(clients: bai_process._Client
     finally:
         os.umask(before)
     assert found == [None]
+
+
+def test_commands_of_a_script_are_forks_and_end_as_they_do(client: ForkClient) -> None:
+    script = """
+    cd /
+    echo said | WORD=word bai 'import os, sys; print(os.getppid(), os.getcwd(), os.environ["WORD"], input())'
+    bai 'import sys; sys.exit("no")'; echo $?
+    bai 'import os; os.kill(os.getpid(), 9)'; echo $?
+    bai serve --help | grep -c -- --listen
+    """
+    with asked_by_scripts(client) as programs:
+        environment = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", "COLUMNS": "100"}
+        done = subprocess.run(["sh", "-c", script], env=environment, stdout=PIPE, stderr=PIPE, text=True)
+    assert done.stdout.splitlines()[:3] == [f"{client.process.pid} / word said", "1", "137"], done
+    assert int(done.stdout.splitlines()[3]) and "no\n" in done.stderr, done
+    assert not programs.exists()

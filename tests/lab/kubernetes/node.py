@@ -54,6 +54,8 @@ class Node:
     control_plane: ControlPlane = field(repr=False)
     options: NodeOptions = NodeOptions()
     boot: str = ""
+    _loaded: subprocess.Popen[bytes] | None = field(default=None, repr=False)
+    """The containerd that has been seen to answer, and to have the lab's images."""
 
     def __post_init__(self) -> None:
         spaces, programs = self.control_plane.spaces, self.control_plane.programs
@@ -170,11 +172,14 @@ class Node:
 
     def start_daemon(self, daemon: Daemon) -> None:
         """One of its programs, on the node; for containerd, until it answers and has the lab's images."""
+        if daemon.runs() and (daemon is not self.containerd or self._loaded is daemon.process):
+            return
         daemon.prefix = self._inside()
         daemon.start()
         if daemon is self.containerd:
             daemon.wait(lambda: self.ctr("version").returncode == 0)
             self._load()
+            self._loaded = daemon.process
 
     def restart(self, daemon: Daemon) -> None:
         """Kill one of its programs and start it again; containers are left to their keepers."""

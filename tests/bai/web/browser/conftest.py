@@ -20,7 +20,9 @@ def _served(folder: Path, chromium: Chromium) -> Iterator[Site]:
     lab.workspace.provider = logs
     two_projects(lab)
     with serving(lab.app, chromium.listening()) as address:
-        yield Site(lab, address, logs, chromium)
+        made = Site(lab, address, logs, chromium)
+        yield made
+        made.close()
         logs.end()
     lab.close()
 

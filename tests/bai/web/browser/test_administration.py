@@ -31,7 +31,9 @@ def site(tmp_path_factory: pytest.TempPathFactory, chromium: Chromium) -> Iterat
     lab = Lab(tmp_path_factory.mktemp("site"), node=LABELLED_NODE)
     managed(lab)
     with serving(lab.app, chromium.listening()) as address:
-        yield Site(lab, address, SpokenLogs(lab.world), chromium)
+        made = Site(lab, address, SpokenLogs(lab.world), chromium)
+        yield made
+        made.close()
     lab.close()
 
 
@@ -136,4 +138,5 @@ def test_waves_and_drift_can_be_read_by_everybody(
         expect(main).to_contain_text("sysctl vm.swappiness is 60, sealed 1")
         assert not visit.problems
         visit.page.context.close()
+        site.close()
     lab.close()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
+from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page, ViewportSize
 
 from tests.bai.web.browser.site import Site
@@ -42,11 +42,14 @@ VIEWS: tuple[tuple[str, Literal["light", "dark"], ViewportSize, Mapping[str, Any
 )
 """Name, colours, size and rules of each."""
 GRAVE = ("serious", "critical")
+_RUN = "options => axe.run(document, options).then((done) => done.violations)"
 
 
 def violations(page: Page, **options: Any) -> list[str]:
     """What breaks a rule gravely, and where."""
-    found = Axe().run(page, options={"resultTypes": ["violations"], **options}).response["violations"]
+    if not page.evaluate("'axe' in window"):
+        page.evaluate(AXE_SCRIPT)
+    found = page.evaluate(_RUN, {"resultTypes": ["violations"], **options})
     return [
         f"{page.url}: {each['id']}: {node['target']} {node['failureSummary']}"
         for each in found
@@ -67,9 +70,10 @@ def test_a_page_can_be_read_by_everybody(site: Site, shots: Path, address: str) 
 def check_looks(site: Site, shots: Path, address: str) -> None:
     """A page of a site, in each view."""
     who = "operator" if address.endswith("/terminal") else "viewer"
-    kept: dict[str, Any] = {} if address == "/login" else {"storage_state": site.logged_in(who)}
-    visit = site.visit(viewport=WIDE, reduced_motion="reduce", **kept)
+    visit = site.tab("" if address == "/login" else who, viewport=WIDE, reduced_motion="reduce")
     page, name = visit.page, re.sub(r"\W+", "-", address).strip("-")
+    page.emulate_media(color_scheme=VIEWS[0][1])
+    page.set_viewport_size(VIEWS[0][2])
     visit.go(address)
     wrong = []
     for view, scheme, size, rules in VIEWS:
@@ -79,5 +83,4 @@ def check_looks(site: Site, shots: Path, address: str) -> None:
         wrong += [f"{view}: {each}" for each in violations(page, **rules)]
         if is_too_wide(page):
             wrong.append(f"{view}: the page is wider than its window")
-    page.context.close()
     assert not wrong, "\n".join(wrong)

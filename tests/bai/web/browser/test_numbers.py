@@ -16,6 +16,7 @@ from tests.bai.web.browser.site import Site, SpokenLogs
 from tests.bai.web.lab import Lab, serving
 from tests.bai.web.panel.rendering import LABELLED_NODE, SECRET, two_projects
 from tests.lab.browser import Chromium
+from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("browser")
 
@@ -87,7 +88,8 @@ def test_plots_take_the_colours_of_the_page_and_fit_its_window(measured: Site) -
     page.emulate_media(color_scheme="dark")
     expect(marker).not_to_have_css("border-color", light)
     page.set_viewport_size({"width": 390, "height": 844})
-    page.wait_for_function("document.querySelector('.plot canvas').clientWidth < 390")
+    fits = "document.querySelector('.plot canvas').clientWidth < 390"
+    until(lambda: page.evaluate(fits), "the plot fits its window")
     assert not visit.problems
     page.context.close()
 
