@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, expect
 
 from bai.web.app import create_app
 from bai.web.auth.roles import StaticAccess
@@ -20,6 +20,7 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.loop_options import LoopOptions
 from reconciler.workspace.workspace import Workspace
 from tests.bai.web.browser.site import Visit
+from tests.bai.web.browser.terminal_screen import note, rows, shows
 from tests.bai.web.browser.test_looks import WIDE, violations
 from tests.bai.web.lab import doors, serving
 from tests.lab.browser import Chromium
@@ -95,19 +96,6 @@ def _runs(hub: ClusterLoops) -> bool:
     done = hub.clusters["here"].good
     there = done.actual.existing.get("Session/demo/lab") if done and done.actual else None
     return there is not None and there.phase == "RUNNING"
-
-
-def rows(page: Page) -> str:
-    """What is on the screen."""
-    return page.locator(".xterm-rows").inner_text().replace("\xa0", " ")
-
-
-def shows(page: Page, text: str) -> None:
-    until(lambda: text in rows(page), lambda: f"{text!r} on the screen: {rows(page)!r}")
-
-
-def note(page: Page) -> Locator:
-    return page.locator(".terminal-note")
 
 
 def open_terminal(visit: Visit, program: str = "a shell") -> Page:
