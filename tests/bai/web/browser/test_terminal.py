@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from bai.web.app import create_app
 from bai.web.auth.roles import StaticAccess
@@ -46,6 +46,12 @@ window.WebSocket = class extends WebSocket {
   constructor(...given) { super(...given); window.sockets.push(this); }
 };
 """
+_BROUGHT_ANEW = """async () => {
+  const text = await (await fetch(location.href)).text();
+  const page = new DOMParser().parseFromString(text, "text/html");
+  document.querySelector("[data-terminal]").replaceWith(page.querySelector("[data-terminal]"));
+  document.dispatchEvent(new Event("htmx:afterSwap"));
+}"""
 PATH = "/clusters/here/sessions/demo/lab/terminal"
 HOSTILE = (
     r"printf '\033]0;TITLE\007\033]2;TITLE\007\033]52;c;c3RvbGVu\007"
@@ -227,6 +233,35 @@ def test_what_a_program_writes_stays_on_the_screen(native: Native) -> None:
     assert "\x1b[" not in rows(page) and ";1R" not in rows(page)
     page.get_by_role("button", name="Close").click()
     assert not visit.problems, json.dumps(visit.problems)
+    page.context.close()
+
+
+def test_nothing_is_sent_before_the_script_is_there(native: Native) -> None:
+    """Whoever is faster than the page: the form has the token of the login, and no address gets it."""
+    visit, held = native.visit(), list[Route]()
+    page = visit.page
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/terminal-*.js", hold)
+    with page.expect_request("**/terminal-*.js"):
+        page.goto(native.address + PATH, wait_until="commit")
+    button = page.get_by_role("button", name="Open", exact=True)
+    expect(button).to_be_disabled()
+    page.get_by_label("Program").press("Enter")
+    held[0].continue_()
+    button.click()
+    expect(note(page)).to_have_text("Connected.")
+    assert page.url == native.address + PATH
+    page.get_by_role("button", name="Close").click()
+    expect(note(page)).to_have_text("Closed.")
+    # As news bring it, where the session did not run when the page was opened.
+    page.evaluate(_BROUGHT_ANEW)
+    button.click()
+    expect(note(page)).to_have_text("Connected.")
+    page.get_by_role("button", name="Close").click()
+    assert not visit.problems
     page.context.close()
 
 
