@@ -120,6 +120,7 @@ class ForgeApi:
                 request=f"{method} {path}",
                 why=_error_message(answer),
                 hint=_HINTS.get(answer.status_code, ""),
+                status=answer.status_code,
             )
         try:
             return parse_json(answer.content) if answer.content else None
@@ -153,16 +154,26 @@ def read_request(found: Mapping[str, Any], names: Mapping[str, str]) -> OpenRequ
     below each other."""
 
     def text(field: str) -> str:
-        value: Any = found
-        for name in names[field].split("."):
-            value = value.get(name) if isinstance(value, Mapping) else None
-        return str(value or "")[:_LONGEST_TEXT]
+        return text_at(found, names[field])[:_LONGEST_TEXT]
 
     number, page = parse_natural(text("number")), text("page")
     if not number:
         return None
     page = page if urlsplit(page).scheme in ("http", "https") else ""
     return OpenRequest(number, text("title"), text("author"), text("commit"), text("base"), page)
+
+
+def text_at(found: Any, path: str) -> str:
+    """What stands in a forge's JSON at `head.sha`; empty where there is nothing."""
+    for name in path.split("."):
+        found = found.get(name) if isinstance(found, Mapping) else None
+    return str(found or "")
+
+
+def is_already_there(refused: ForgeRefused) -> bool:
+    """Whether a request may have been refused because it is open: an attempt whose answer was lost has opened
+    it."""
+    return refused.fields.get("status") in (409, 422)
 
 
 def shorten_description(description: str) -> str:

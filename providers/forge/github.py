@@ -10,9 +10,12 @@ from providers.forge.base import (
     CommitState,
     ForgeApi,
     OpenRequest,
+    is_already_there,
     read_request,
     shorten_description,
+    text_at,
 )
+from schemas.problems.errors.forge import ForgeRefused
 
 _FIELDS = {
     "number": "number", "title": "title", "author": "user.login", "commit": "head.sha", "base": "base.ref",
@@ -50,7 +53,22 @@ class GitHub:
 
     def create_request(self, branch: str, base: str, title: str, body: str) -> str:
         asked = {"head": branch, "base": base, "title": title, "body": body}
-        return str(self._api.call("POST", f"{self._at}/pulls", asked)["html_url"])
+        try:
+            return str(self._api.call("POST", f"{self._at}/pulls", asked)["html_url"])
+        except ForgeRefused as error:
+            if is_already_there(error) and (page := self._open_request_of(branch, base)):
+                return page
+            raise
+
+    def _open_request_of(self, branch: str, base: str) -> str:
+        """Its address; empty where none is open from this very repository."""
+        own = self._at.removeprefix("/repos/").lower()
+        found = self._api.pages(f"{self._at}/pulls", self._size, {"state": "open"})
+        for each in islice(found, MOST_REQUESTS):
+            ends = (text_at(each, "head.ref"), text_at(each, "base.ref"))
+            if ends == (branch, base) and text_at(each, "head.repo.full_name").lower() == own:
+                return text_at(each, "html_url")
+        return ""
 
     def open_requests(self) -> list[OpenRequest]:
         found = self._api.pages(f"{self._at}/pulls", self._size, {"state": "open"})

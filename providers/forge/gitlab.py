@@ -10,9 +10,12 @@ from providers.forge.base import (
     CommitState,
     ForgeApi,
     OpenRequest,
+    is_already_there,
     read_request,
     shorten_description,
+    text_at,
 )
+from schemas.problems.errors.forge import ForgeRefused
 
 _STATES: dict[CommitState, str] = {"success": "success", "failure": "failed", "error": "failed"}
 
@@ -52,7 +55,20 @@ class GitLab:
             "description": body,
             "remove_source_branch": True,
         }
-        return str(self._api.call("POST", f"{self._at}/merge_requests", asked)["web_url"])
+        try:
+            return str(self._api.call("POST", f"{self._at}/merge_requests", asked)["web_url"])
+        except ForgeRefused as error:
+            if is_already_there(error) and (page := self._open_request_of(branch, base)):
+                return page
+            raise
+
+    def _open_request_of(self, branch: str, base: str) -> str:
+        """Its address; empty where none is open from this very project."""
+        asked = {"state": "opened", "source_branch": branch, "target_branch": base}
+        for each in islice(self._api.pages(f"{self._at}/merge_requests", "per_page", asked), MOST_REQUESTS):
+            if text_at(each, "source_project_id") == text_at(each, "target_project_id"):
+                return text_at(each, "web_url")
+        return ""
 
     def open_requests(self) -> list[OpenRequest]:
         found = self._api.pages(f"{self._at}/merge_requests", "per_page", {"state": "opened"})

@@ -93,10 +93,7 @@ class Gitea:
                 "admin", "user", "create", "--admin", "--username", USER, "--password", PASSWORD,
                 "--email", mail, "--must-change-password=false",
             )  # fmt: skip
-            scopes = ("--scopes", "all", "--token-name", "lab", "--raw")
-            self.token = self._run(
-                "admin", "user", "generate-access-token", "--username", USER, *scopes
-            ).split()[-1]
+            self.token = self.new_token("all")
         except BaseException:
             self.close()
             raise
@@ -134,6 +131,12 @@ class Gitea:
         )  # fmt: skip
         assert answer.ok, f"{method} {path}: {answer.status_code} {answer.text}"
         return answer.json() if answer.content else None
+
+    def new_token(self, scopes: str) -> str:
+        """One of its user's: `all`, or `read:repository` alone."""
+        name = ("--scopes", scopes, "--token-name", secrets.token_hex(4), "--raw")
+        said = self._run("admin", "user", "generate-access-token", "--username", USER, *name)
+        return said.split()[-1]
 
     def repository(self, name: str, *, private: bool = True) -> str:
         """A new repository; gives its address with a user and password in it."""

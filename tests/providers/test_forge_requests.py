@@ -8,7 +8,7 @@ import pytest
 
 from providers.forge import forge_of_remote
 from schemas.problems.errors.forge import ForgeRefused, ForgeUnknown
-from tests.providers.forge_stand_in import Forge, forge_server
+from tests.providers.forge_stand_in import REFUSALS, Forge, forge_server
 
 
 @pytest.fixture
@@ -37,6 +37,38 @@ def test_gitlab(server: Forge) -> None:
     ((path, headers, body),) = server.asked
     assert path == "/api/v4/projects/g%2Fs%2Fn/merge_requests" and headers["PRIVATE-TOKEN"] == "t0ken"
     assert body["source_branch"] == "b" and body["target_branch"] == "main" and body["description"] == "B"
+
+
+def test_what_an_attempt_has_opened_whose_answer_was_lost_is_found(server: Forge) -> None:
+    """Of Gitea and GitHub (409, 422), and of nobody else's fork that has a branch of this name."""
+    forge = forge_of_remote("https://f.example/o/n", "t0ken", f"{server.url}/api/v1")
+
+    def listed(number: int, owner: str, base: str = "main") -> dict[str, object]:
+        head = {"ref": "bai/ada/x", "repo": {"full_name": f"{owner}/n"}}
+        return {
+            "number": number,
+            "head": head,
+            "base": {"ref": base},
+            "html_url": f"https://f.example/{number}",
+        }
+
+    for status in (409, 422):
+        server.answer = status, {"message": REFUSALS[409]}
+        server.listed = [{"number": 1}, listed(2, "bob"), listed(3, "o", "other")]
+        with pytest.raises(ForgeRefused, match="already exists"):
+            forge.create_request("bai/ada/x", "main", "T", "B")
+        server.listed.append(listed(4, "O"))
+        assert forge.create_request("bai/ada/x", "main", "T", "B") == "https://f.example/4"
+
+
+def test_the_same_of_gitlab(server: Forge) -> None:
+    forge = forge_of_remote("https://f.example/o/n", "t0ken", f"{server.url}/api/v4")
+    server.answer = 409, {"message": ["Another open merge request already exists for this source branch: !4"]}
+    server.listed = [{"source_project_id": 8, "target_project_id": 7, "web_url": "https://f.example/3"}]
+    with pytest.raises(ForgeRefused, match="already exists"):
+        forge.create_request("b", "main", "T", "B")
+    server.listed.append({"source_project_id": 7, "target_project_id": 7, "web_url": "https://f.example/4"})
+    assert forge.create_request("b", "main", "T", "B") == "https://f.example/4"
 
 
 def test_a_refusal_has_no_token(server: Forge) -> None:

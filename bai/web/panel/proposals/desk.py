@@ -29,6 +29,7 @@ from reconciler.sources.source import choose_cluster
 from reconciler.values.records import Audit
 from schemas.loading.draft import Draft
 from schemas.loading.loader import load
+from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.forge import ForgeError
 
@@ -66,10 +67,12 @@ class OpenedDocuments:
 
 @dataclass(frozen=True, slots=True)
 class PushWay:
-    """How far a change of somebody goes: `mode`, and in words why no further."""
+    """How far a change of somebody goes: `mode`, and in words why no further; `is_denied`: because their role
+    does not let them."""
 
     mode: PushMode
     why: str = ""
+    is_denied: bool = False
 
 
 class ClusterDesk:
@@ -153,7 +156,7 @@ class ClusterDesk:
         tracker, mode = self._tracker, self._settings.mode
         if not who.may(role, project):
             where = f"project {project}" if project else "all projects"
-            return PushWay("off", f"to commit it you need the role {role.name} for {where}")
+            return PushWay("off", f"to commit it you need the role {role.name} for {where}", is_denied=True)
         if mode == "off":
             return PushWay("off", "this server writes nothing into git (bai serve --proposals)")
         if tracker is None:
@@ -201,6 +204,16 @@ class ClusterDesk:
         """Whether what is carried out has it."""
         tracker, followed = self._tracker, self._cluster.loop.workspace.commit
         return tracker is not None and bool(followed) and tracker.descends_from(followed, commit)
+
+    def waits_for_approval(self, commit: str) -> bool:
+        """Whether what is followed rests on it, and it is carried out once somebody approves."""
+        followed = self._cluster.loop.documents.followed
+        if followed is None or not followed.approval or self.is_followed(commit):
+            return False
+        try:
+            return followed.remote.descends_from(followed.remote.resolve(followed.ref), commit)
+        except BaiError:  # It cannot be found out now.
+            return False
 
     def _create_request(
         self, tracker: RevisionTracker, proposal: Proposal, pushed: Pushed

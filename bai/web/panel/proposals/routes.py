@@ -114,7 +114,9 @@ def make_change(request: Request, cluster: VisitedCluster, visitor: PageViewer, 
 @dataclass(frozen=True, slots=True)
 class MadePage:
     """A change that was made: who has pushed it where and when; `request`: the pull request's address,
-    `note`: why there is none. `phase`: of its session now, empty where there is none."""
+    `note`: why there is none. `needs_approval`: it is in what is followed, and nobody has approved of it yet;
+    `may_review`: whether whoever looks sees the page for that. `phase`: of its session now, empty where there
+    is none."""
 
     commit: str
     identity: str
@@ -124,6 +126,8 @@ class MadePage:
     actor: str
     at: str
     is_followed: bool
+    needs_approval: bool
+    may_review: bool
     phase: str
     is_session: bool
     is_running: bool
@@ -151,6 +155,7 @@ def _made_page(view: PassView, desk: ClusterDesk, commit: str) -> MadePage:
     return MadePage(
         commit=commit, identity=entry.resource, branch=branch, request=address, note=note,
         actor=entry.actor, at=iso_time(entry.at), is_followed=desk.is_followed(commit),
+        needs_approval=desk.waits_for_approval(commit), may_review=view.whole,
         phase=item.phase if item else "", is_session=ref_of(entry.resource).kind == "Session",
         is_running=entry.resource in view.desired.digests,
     )  # fmt: skip
@@ -160,7 +165,7 @@ def _look(
     request: Request, cluster: ServedCluster, visitor: Visitor, asked: ChangeRequest,
     failed: tuple[ProblemRow, ...] = (), reason: str = "",
 ) -> Response:  # fmt: skip
-    """`failed`: why it could not be made just now."""
+    """`failed`: why it could not be made just now; 403 is said to whoever may not make it at all."""
     view, desk = _opened(request, cluster, visitor)
     # What was typed stays on the page that says what went wrong: that one is not asked for again.
     patience = ORDER_PATIENCE if failed else None
@@ -169,8 +174,8 @@ def _look(
             raise HTTPException(503, "you have asked for another page meanwhile")
         page = change_page(view, desk, visitor.principal, asked, patience)
     values = {"page": page, "failed": failed, "reason": reason}
-    is_news = request.headers.get("hx-request") == "true"
-    status = 200 if is_news else 409 if failed else 422 if page.problems else 200
+    is_news, refused = request.headers.get("hx-request") == "true", 403 if page.way.is_denied else 409
+    status = 200 if is_news else refused if failed else 422 if page.problems else 200
     return _show(request, cluster, visitor, "proposals/change.html", values, status)
 
 

@@ -38,6 +38,8 @@
         this.begin();
       });
       this.button("leave").addEventListener("click", () => this.leave());
+      // Before, a browser would send the form itself, with its token in the address.
+      this.button("open").disabled = false;
       if (this.id) this.connect();
     }
 
@@ -273,7 +275,18 @@
     return { rows: within(rows), columns: within(cols) };
   }
 
-  for (const place of document.querySelectorAll("[data-terminal]")) {
-    new SessionTerminal(/** @type {HTMLElement} */ (place));
+  /** @type {WeakSet<Element>} */
+  const begun = new WeakSet();
+
+  function begin() {
+    for (const place of document.querySelectorAll("[data-terminal]")) {
+      if (begun.has(place)) continue;
+      begun.add(place);
+      new SessionTerminal(/** @type {HTMLElement} */ (place));
+    }
   }
+
+  begin();
+  // News of a session that runs by now bring one to a page that had none.
+  document.addEventListener("htmx:afterSwap", begin);
 })();

@@ -5,27 +5,28 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Literal
 
 import pytest
 from playwright.sync_api import expect
 
-from bai.web.auth.static_tokens import hash_of
-from tests.bai.web.browser.site import Visit
+from tests.bai.web.browser.house import (
+    OUTSIDER,
+    PROVIDERS,
+    ROLES,
+    House,
+    access_file,
+    documents,
+    environment_of,
+    node_of,
+    without_sessions,
+)
 from tests.lab.browser import Chromium
-from tests.lab.docker import Engines
-from tests.lab.serve import TOKEN, Serve
+from tests.lab.serve import Serve
 from tests.reconciler.gitops.repositories import git
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
-ROLES = ("viewer", "operator", "admin")
-"""Their tokens are their names; `outsider` sees another project only, and a stranger has no token."""
-OUTSIDER = "outsider"
 
 
 @dataclass(frozen=True)
@@ -58,105 +59,27 @@ PAGES = (
     Place("resources", "Resources"),
     Place("resources?kind=Session", "talks"),
 )
-_CLUSTER = """\
-apiVersion: bai/v1
-kind: Cluster
-metadata: {{name: here}}
-spec: {{provider: {provider}}}
----
-apiVersion: bai/v1
-kind: ResourceGroup
-metadata: {{name: all}}
----
-apiVersion: bai/v1
-kind: Project
-metadata: {{name: demo}}
----
-apiVersion: bai/v1
-kind: Project
-metadata: {{name: other}}
----
-apiVersion: bai/v1
-kind: Node
-metadata: {{name: here1}}
-spec: {node}
----
-apiVersion: bai/v1
-kind: Session
-metadata: {{name: talks, project: demo}}
-spec:
-  {image}
-  command: [sh, -c, "n=0; while :; do n=$((n + 1)); echo word $n; sleep 0.2; done"]
-  resources: {{cpu: 100m, memory: 32MiB}}
-  stop: {{grace: 0s}}
----
-apiVersion: bai/v1
-kind: Session
-metadata: {{name: waits, project: demo}}
-spec:
-  {image}
-  command: [sleep, inf]
-  resources: {{cpu: 4096, memory: 1GiB}}
-"""
 
 
-@dataclass
-class House:
-    """`bai serve` with somebody to look at it."""
-
-    address: str
-    chromium: Chromium
-
-    def visit(self, token: str = "") -> Visit:
-        made = Visit(self.chromium.page(), self.address)
-        if token:
-            made.log_in(token)
-        return made
-
-
-def access_file(folder: Path) -> Path:
-    lines: list[dict[str, Any]] = [
-        {"name": name, "sha256": hash_of(name), "role": name if name in ROLES else "viewer"}
-        for name in (*ROLES, OUTSIDER)
-    ]
-    lines[-1]["projects"] = ["other"]
-    lines.append({"name": "lab", "sha256": hash_of(TOKEN), "role": "admin"})
-    file = folder / "access.json"
-    file.write_text(json.dumps({"tokens": lines}))
-    return file
-
-
-def documents(provider: str, node: dict[str, Any]) -> str:
-    image = "image: bai-lab:1" if provider == "docker" else "type: interactive"
-    return _CLUSTER.format(provider=provider, node=json.dumps(node), image=image)
-
-
-@pytest.fixture(scope="module", params=["process", "docker"])
+@pytest.fixture(scope="module", params=PROVIDERS)
 def house(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, chromium: Chromium
 ) -> Iterator[House]:
-    provider: Literal["process", "docker"] = request.param
-    node: dict[str, Any] = {"address": "localhost", "resourceGroup": "all"}
-    if provider == "docker":
-        engines: Engines = request.getfixturevalue("engines")
-        cores = {"numaNodes": [{"id": 0, "cpus": "0-1", "memory": "4GiB"}]}
-        (engine,) = engines(1)
-        node |= {"docker": {"socket": engine.socket}, "hardware": cores}
-    folder = tmp_path_factory.mktemp(provider)
+    provider: str = request.param
+    text, folder = documents(provider, node_of(request)), tmp_path_factory.mktemp(provider)
     work = folder / "work"
     work.mkdir()
     git(work, "init", "--quiet", "--initial-branch=main")
-    (work / "cluster.yaml").write_text(documents(provider, node))
+    (work / "cluster.yaml").write_text(text)
     git(work, "add", "--all")
     git(work, "commit", "--quiet", "--message", "A cluster")
-    environment = {"BAI_PROCESS_ROOT": str(folder / "machine"), "BAI_STATE": os.devnull}
     access = str(access_file(folder))
+    environment = environment_of(folder)
     with Serve(folder / "serve", str(work), environment, "--access", access, interval="1s") as server:
         server.until_runs("demo/talks")
         with chromium.reaching(int(server.url.rpartition(":")[2])):
             yield House(server.url, chromium)
-        kept = [each for each in documents(provider, node).split("---\n") if "kind: Session" not in each]
-        (work / "cluster.yaml").write_text("---\n".join(kept))
+        (work / "cluster.yaml").write_text(without_sessions(text))
         git(work, "commit", "--quiet", "--all", "--message", "Nothing runs")
         server.until(lambda: not server.states(), "all sessions are gone")
 

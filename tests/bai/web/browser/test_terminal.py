@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from bai.web.app import create_app
 from bai.web.auth.roles import StaticAccess
@@ -20,6 +20,7 @@ from reconciler.controller.loop import Loop
 from reconciler.controller.loop_options import LoopOptions
 from reconciler.workspace.workspace import Workspace
 from tests.bai.web.browser.site import Visit
+from tests.bai.web.browser.terminal_screen import note, rows, shows
 from tests.bai.web.browser.test_looks import WIDE, violations
 from tests.bai.web.lab import doors, serving
 from tests.lab.browser import Chromium
@@ -45,6 +46,12 @@ window.WebSocket = class extends WebSocket {
   constructor(...given) { super(...given); window.sockets.push(this); }
 };
 """
+_BROUGHT_ANEW = """async () => {
+  const text = await (await fetch(location.href)).text();
+  const page = new DOMParser().parseFromString(text, "text/html");
+  document.querySelector("[data-terminal]").replaceWith(page.querySelector("[data-terminal]"));
+  document.dispatchEvent(new Event("htmx:afterSwap"));
+}"""
 PATH = "/clusters/here/sessions/demo/lab/terminal"
 HOSTILE = (
     r"printf '\033]0;TITLE\007\033]2;TITLE\007\033]52;c;c3RvbGVu\007"
@@ -95,19 +102,6 @@ def _runs(hub: ClusterLoops) -> bool:
     done = hub.clusters["here"].good
     there = done.actual.existing.get("Session/demo/lab") if done and done.actual else None
     return there is not None and there.phase == "RUNNING"
-
-
-def rows(page: Page) -> str:
-    """What is on the screen."""
-    return page.locator(".xterm-rows").inner_text().replace("\xa0", " ")
-
-
-def shows(page: Page, text: str) -> None:
-    until(lambda: text in rows(page), lambda: f"{text!r} on the screen: {rows(page)!r}")
-
-
-def note(page: Page) -> Locator:
-    return page.locator(".terminal-note")
 
 
 def open_terminal(visit: Visit, program: str = "a shell") -> Page:
@@ -239,6 +233,35 @@ def test_what_a_program_writes_stays_on_the_screen(native: Native) -> None:
     assert "\x1b[" not in rows(page) and ";1R" not in rows(page)
     page.get_by_role("button", name="Close").click()
     assert not visit.problems, json.dumps(visit.problems)
+    page.context.close()
+
+
+def test_nothing_is_sent_before_the_script_is_there(native: Native) -> None:
+    """Whoever is faster than the page: the form has the token of the login, and no address gets it."""
+    visit, held = native.visit(), list[Route]()
+    page = visit.page
+
+    def hold(route: Route) -> None:
+        held.append(route)
+
+    page.route("**/terminal-*.js", hold)
+    with page.expect_request("**/terminal-*.js"):
+        page.goto(native.address + PATH, wait_until="commit")
+    button = page.get_by_role("button", name="Open", exact=True)
+    expect(button).to_be_disabled()
+    page.get_by_label("Program").press("Enter")
+    held[0].continue_()
+    button.click()
+    expect(note(page)).to_have_text("Connected.")
+    assert page.url == native.address + PATH
+    page.get_by_role("button", name="Close").click()
+    expect(note(page)).to_have_text("Closed.")
+    # As news bring it, where the session did not run when the page was opened.
+    page.evaluate(_BROUGHT_ANEW)
+    button.click()
+    expect(note(page)).to_have_text("Connected.")
+    page.get_by_role("button", name="Close").click()
+    assert not visit.problems
     page.context.close()
 
 

@@ -24,6 +24,7 @@ from reconciler.gitops.document_source import FollowedDocuments, first_commit
 from reconciler.gitops.remote import Remote
 from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.proposals.values import Person
+from reconciler.sources.git_command import GitLogin
 from reconciler.store.database.address import StoreAddress
 from reconciler.trust.gate import TrustGate
 from reconciler.workspace.workspace import Workspace
@@ -94,7 +95,7 @@ def hidden(page: str) -> dict[str, str]:
 @dataclass
 class Office:
     """A forge, a loop that follows it, pages. `gate`: what commits must pass; `ref`: a tag, but for `main`;
-    `url`: of the remote, which git knows to be the forge's folder."""
+    `url`: of the remote, which git knows to be the forge's folder, unless there is somewhere to `push_to`."""
 
     folder: Path
     settings: ProposalSettings = field(default_factory=lambda: allowed("commit"))
@@ -102,13 +103,19 @@ class Office:
     gate: TrustGate | None = None
     url: str = ""
     ref: str = "main"
+    push_to: str = ""
+    login: GitLogin | None = None
+    approval: bool = False
 
     def __post_init__(self) -> None:
         self._patch = pytest.MonkeyPatch()
-        self.pair = Pair(self.folder, self.files)
+        self.pair = Pair(self.folder, {} if self.push_to else self.files)
+        if self.push_to:
+            git(self.pair.work, "remote", "set-url", "origin", self.push_to)
+            self.push(self.files)
         if self.ref != "main":
             git(self.pair.bare, "tag", self.ref, "main")
-        self.remote = Remote(self.url or str(self.pair.bare), self.folder / "state" / "copy")
+        self.remote = Remote(self.url or str(self.pair.bare), self.folder / "state" / "copy", self.login)
         store = new_store(self.folder / "state" / "store.db")
         tracker = RevisionTracker(TrackedRef(self.remote, self.ref), store, "here", gate=self.gate)
         source = tracker.source(first_commit(tracker))
@@ -118,9 +125,8 @@ class Office:
         # Workspaces whose nodes are others open a provider of their own.
         self._patch.setattr("providers.registry.open_provider", lambda *_, **__: FakeProvider(self.world))
         self.lines: list[str] = []
-        self.loop = Loop(
-            workspace, LoopOptions("loop", 30), log=self.lines.append, documents=FollowedDocuments(tracker)
-        )
+        documents = FollowedDocuments(tracker, approval=self.approval)
+        self.loop = Loop(workspace, LoopOptions("loop", 30), log=self.lines.append, documents=documents)
         self.hub = ClusterLoops()
         self.hub.add(self.loop)
         options = PanelOptions(proposals=self.settings)

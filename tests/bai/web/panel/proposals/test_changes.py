@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from bai.web.routes.directives import give_order
 from reconciler.trust.gate import TrustGate
 from tests.bai.web.panel.proposals.office import FILES, SAME, Office, allowed, hidden
-from tests.providers.forge_stand_in import forge_server
+from tests.providers.forge_stand_in import REFUSALS, forge_server
 from tests.reconciler.lab import session
 
 
@@ -64,6 +65,25 @@ def test_a_session_is_written_looked_at_committed_and_runs(office: Office) -> No
     assert office.phase("Session/p/new") in ("CREATING", "RUNNING")
     audit = ada.get("audit", resource="Session/p/new").text
     assert "propose" in audit and commit[:12] in audit and "operator-of-p" in audit
+
+
+def test_where_a_commit_has_to_be_approved_its_page_says_so(tmp_path: Path) -> None:
+    office = Office(tmp_path, approval=True)
+    ada, admin = office.person("operator-of-p"), office.person("admin")
+    commit = ada.commit(ada.post("new", text=NEW, shown="").text).headers["location"].rpartition("/")[2]
+    assert "not followed yet" in ada.get(f"changes/{commit}").text
+    assert office.once(), office.lines
+    ours, theirs = (who.get(f"changes/{commit}").text for who in (ada, admin))
+    for page in (ours, theirs):
+        assert "waits for approval" in page and "once somebody has approved of it" in page
+        assert "not followed yet" not in page and "carried out<" not in page
+    # To where it is approved, for who may look there.
+    assert '(<a href="/clusters/here/reviews">' in theirs and '(<a href="/clusters/here/reviews">' not in ours
+    give_order(office.hub.clusters["here"], "admin", "approve", "", commit)
+    assert office.once(), office.lines
+    page = ada.get(f"changes/{commit}").text
+    assert "carried out" in page and "waits for approval" not in page
+    office.close()
 
 
 def test_a_session_ends_and_gets_another_priority(office: Office) -> None:
@@ -152,7 +172,8 @@ def test_a_tag_takes_no_change_and_the_page_says_so(tmp_path: Path, mode: str) -
 
 
 @pytest.mark.parametrize(
-    ("status", "said"), [(201, "https://forge.example/o/n/pulls/3"), (403, "could be opened")]
+    ("status", "said"),
+    [(201, "https://forge.example/o/n/pulls/3"), *((status, said[:50]) for status, said in REFUSALS.items())],
 )
 def test_a_branch_gets_a_pull_request_where_the_forge_takes_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, said: str
@@ -161,7 +182,9 @@ def test_a_branch_gets_a_pull_request_where_the_forge_takes_one(
     settings.write_text(f'[url "{tmp_path / "forge.git"}"]\n  insteadOf = {url}\n')
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
     with forge_server() as forge:
-        forge.answer = status, {"html_url": "https://forge.example/o/n/pulls/3", "message": "no"}
+        forge.answer = status, {"html_url": "https://forge.example/o/n/pulls/3"}
+        if status in REFUSALS:
+            forge.answer = status, {"message": REFUSALS[status]}
         told = allowed("branch", forge=f"{forge.url}/api/v1", forge_token="t0ken")
         office = Office(tmp_path, told, url=url)
         ada = office.person("operator")
@@ -210,7 +233,7 @@ def test_roles_are_those_of_the_project(
     assert ('name="do" value="commit"' in answer.text) is (may is True)
     if may is not True:
         sent = person.post("change", **change, base=still.head, do="commit")
-        assert sent.status_code in (404, 409, 403), sent.status_code
+        assert sent.status_code in ((403,) if may is False else (403, 404, 409)), sent.status_code
         assert "secret" not in sent.text or "secret" in str(change)
 
 

@@ -37,6 +37,16 @@ def test_operators_of_the_project_have_a_page_and_a_link_to_it(site: Lab) -> Non
         assert f"{OWN}/terminal" not in logged_in(site, who).get(OWN).text
 
 
+def test_no_browser_sends_its_form_before_the_script_is_there(site: Lab) -> None:
+    """Else the token of the login would stand in an address."""
+    page = logged_in(site, "operator").get(f"{OWN}/terminal").text
+    (form,) = re.findall(r'<form class="filters">.*?</form>', page, re.DOTALL)
+    assert 'name="token"' in form
+    buttons = re.findall(r"<button[^>]*>", form)
+    assert len(buttons) == 2
+    assert all(re.search(r' disabled>$| type="button"', each) for each in buttons), buttons
+
+
 def test_others_sessions_are_answered_as_those_that_are_not_there(site: Lab) -> None:
     browser = logged_in(site, "operator-of-p")
     theirs, none = (
