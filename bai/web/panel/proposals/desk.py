@@ -133,7 +133,12 @@ class ClusterDesk:
         return make_preview(PlanRequest(head, actual, now, place=planner_for(head)))
 
     def review(
-        self, opened: OpenedDocuments, change: FileChange, view: PassView, patience: float | None = None
+        self,
+        opened: OpenedDocuments,
+        change: FileChange,
+        view: PassView,
+        who: Principal,
+        patience: float | None = None,
     ) -> Review | Progress:
         """What a plan with this change would do beside what it would do anyway, on what the pass has seen, or
         how far that is after `patience` seconds. Raises InvalidRepository, CannotRead, PlanError,
@@ -141,12 +146,12 @@ class ClusterDesk:
 
         def make(tell: Tell) -> Review:
             tell("reading the documents")
-            head = self.desired_with(opened, change, view.user)
+            head = self.desired_with(opened, change, who)
             return review_of_documents(view.desired, head, view.actual, view.now, self._memory, tell)
 
         # Mistakes are told to each as far as they are for them to know.
-        key = (VERB, self._cluster.name, opened.commit, change, view.user.projects)
-        return self._planning.ask(key, view.user, make, patience)
+        key = (VERB, self._cluster.name, opened.commit, change, who.projects)
+        return self._planning.ask(key, who.name, make, patience)
 
     # Into git
 

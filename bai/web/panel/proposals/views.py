@@ -228,7 +228,7 @@ def change_page(
         if asked.action == "add":
             preview = _planned_preview(view, desk, who, opened, prepared)
         else:
-            review = desk.review(opened, change, view, patience)
+            review = desk.review(opened, change, view, who, patience)
             if isinstance(review, Progress):
                 progress = review
             else:
