@@ -62,7 +62,7 @@ class Picture:
 
 
 PICTURES = (
-    Picture("panel-cluster", "", "dgx-12", height=1240),
+    Picture("panel-cluster", "", "dgx-12", height=1200),
     Picture("panel-cluster-dark", "", "dgx-12", dark=True),
     Picture("panel-node", "nodes/dgx-11", "row remapping failed"),
     Picture("panel-queue", "queue", "starts by", height=720),

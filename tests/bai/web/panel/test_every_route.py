@@ -159,6 +159,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
     """Two projects, of which one has its name in every field of its documents."""
     folder = tmp_path_factory.mktemp("walk")
     lab = Lab(folder, node=LABELLED_NODE)
+    lab.world.files_of = lambda kernel: {"kept.txt": kernel.spec.id.encode()}
     lab.workspace.storage = NodeStorage(lambda name: None)
     (folder / "disk").mkdir()
     lab.write("volumes", VOLUMES.format(root=folder / "disk"))
