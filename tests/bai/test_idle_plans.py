@@ -143,8 +143,10 @@ CHANGES: dict[str, Callable[[Repo], object]] = {
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=list(CHANGES))
 def test_after_a_change_it_says_what_is_so(
-    idle: Repo, made: list[float], change: Callable[[Repo], object]
+    idle: Repo, made: list[float], change: Callable[[Repo], object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    now = SystemClock().now()  # A time that lies ahead is told with how far, in seconds.
+    monkeypatch.setattr(SystemClock, "now", lambda self: now)
     before = idle(*PLAN)
     change(idle)
     del made[:]
