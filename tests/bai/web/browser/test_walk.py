@@ -160,7 +160,7 @@ def own_pages(visit: Visit) -> list[str]:
     ]:
         assert visit.go(address) == 200, address
         if address.endswith("/new"):  # It has no news: what somebody types there is not replaced.
-            expect(visit.page.locator("#preview")).to_contain_text("not valid yet")
+            expect(visit.page.locator("#preview")).to_contain_text("Give it a name")
         else:
             visit.waits_for_news()
         found.append(visit.page.content())
