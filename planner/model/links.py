@@ -8,7 +8,7 @@ pairs that cross sockets (SYS) wins over one with fewer pairs that cross host br
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -75,16 +75,14 @@ def nic_rails(hardware: Hardware, gpus: Sequence[Gpu]) -> tuple[frozenset[int], 
 
 def switch_groups(gpus: Sequence[Gpu], costs: Sequence[Sequence[int]]) -> list[int]:
     """A group number per GPU: GPUs below one PCI switch (PIX or PXB apart) share it."""
-    groups = list(range(len(gpus)))
-    for a in range(len(gpus)):
-        for b in range(a + 1, len(gpus)):
-            same_switch = (
-                bool(_shared_bridges(gpus[a].pcie_path, gpus[b].pcie_path)) or 0 < costs[a][b] <= PCI["PXB"]
-            )
-            if same_switch:
-                low, high = sorted((groups[a], groups[b]))
-                groups = [low if group == high else group for group in groups]
-    return groups
+    return _joined(
+        len(gpus),
+        (
+            (a, b)
+            for a, b in combinations(range(len(gpus)), 2)
+            if _shared_bridges(gpus[a].pcie_path, gpus[b].pcie_path) or 0 < costs[a][b] <= PCI["PXB"]
+        ),
+    )
 
 
 @once_per_value
@@ -93,41 +91,46 @@ def pcie_switches(hardware: Hardware) -> tuple[tuple[str, ...], ...]:
     is alone."""
     declared = _declared_links(hardware)
     devices: list[Gpu | Nic] = [*hardware.gpus, *hardware.nics]
-    groups = {device.id: [device.id] for device in devices}
-    for a, b in combinations(devices, 2):
-        if _pci_class(declared, a, b) in ("PIX", "PXB") and groups[a.id] is not groups[b.id]:
-            groups[a.id].extend(groups[b.id])
-            groups.update((id_, groups[a.id]) for id_ in groups[b.id])
-    order = {device.id: at for at, device in enumerate(devices)}
-    found = {id(group): tuple(sorted(group, key=order.__getitem__)) for group in groups.values()}
-    return tuple(sorted(found.values(), key=lambda group: order[group[0]]))
+    groups = _joined(
+        len(devices),
+        (
+            (a, b)
+            for a, b in combinations(range(len(devices)), 2)
+            if _pci_class(declared, devices[a], devices[b]) in ("PIX", "PXB")
+        ),
+    )
+    return tuple(
+        tuple(device.id for device, group in zip(devices, groups, strict=True) if group == first)
+        for first in dict.fromkeys(groups)
+    )
 
 
 @once_per_value
 def direct_links(hardware: Hardware) -> tuple[DirectLinks, ...]:
     """What NVLink or xGMI connects, most links first: GPUs that reach each other by as many links are one."""
     declared, gpus = _declared_links(hardware), hardware.gpus
-    found: dict[tuple[LinkKind, int], list[tuple[str, str]]] = {}
-    for a, b in combinations(gpus, 2):
-        kind, count = declared.get((a.id, b.id), ("SYS", 0))
+    found: dict[tuple[LinkKind, int], list[tuple[int, int]]] = {}
+    for a, b in combinations(range(len(gpus)), 2):
+        kind, count = declared.get((gpus[a].id, gpus[b].id), ("SYS", 0))
         if kind in _DIRECT_KINDS:
-            found.setdefault((kind, count), []).append((a.id, b.id))
-    return tuple(
-        DirectLinks(kind, count, tuple(part), tuple(dict.fromkeys(id_ for pair in part for id_ in pair)))
-        for (kind, count), pairs in sorted(found.items(), key=lambda each: (-each[0][1], each[0][0]))
-        for part in _connected(pairs)
-    )
+            found.setdefault((kind, count), []).append((a, b))
+    made = []
+    for (kind, count), pairs in sorted(found.items(), key=lambda each: (-each[0][1], each[0][0])):
+        groups = _joined(len(gpus), pairs)
+        for first in dict.fromkeys(groups[a] for a, _ in pairs):
+            part = tuple((gpus[a].id, gpus[b].id) for a, b in pairs if groups[a] == first)
+            ends = dict.fromkeys(id_ for pair in part for id_ in pair)
+            made.append(DirectLinks(kind, count, part, tuple(ends)))
+    return tuple(made)
 
 
-def _connected(pairs: Sequence[tuple[str, str]]) -> list[list[tuple[str, str]]]:
-    """Pairs that hang together, by their first."""
-    parts: list[list[tuple[str, str]]] = []
-    for pair in pairs:
-        touched = [part for part in parts if any(set(pair) & set(other) for other in part)]
-        parts = [part for part in parts if part not in touched]
-        parts.append([*(other for part in touched for other in part), pair])
-    order = {pair: at for at, pair in enumerate(pairs)}
-    return sorted((sorted(part, key=order.__getitem__) for part in parts), key=lambda part: order[part[0]])
+def _joined(count: int, pairs: Iterable[tuple[int, int]]) -> list[int]:
+    """For each of so many things the first of those that pairs join it with."""
+    groups = list(range(count))
+    for a, b in pairs:
+        low, high = sorted((groups[a], groups[b]))
+        groups = [low if group == high else group for group in groups]
+    return groups
 
 
 def _declared_links(hardware: Hardware) -> _Declared:

@@ -22,10 +22,11 @@ from tests.harness.labs import end_of
 QUICK, REAL = "not real", "real and not campaign"
 """The expressions over marks that choose the two parts."""
 LONGEST_FIRST = (
-    "nspawn-provisioning", "kubernetes", "kubernetes-lost", "docker-clusters", "kubernetes-sessions",
-    "nspawn-services", "nspawn-nvidia", "docker", "nspawn-machine", "nspawn-nodes", "sshd", "vm", "gitea",
-    "machine", "tests/simulation/test_simulation.py", "tests/reconciler/test_growth.py",
-    "tests/bai/web/test_growth.py", "tests/harness/test_fork_server.py", "tests/test_structure.py",
+    "nspawn-provisioning", "kubernetes", "browser", "kubernetes-lost", "docker-clusters",
+    "kubernetes-sessions", "nspawn-services", "nspawn-nvidia", "docker", "nspawn-machine", "nspawn-nodes",
+    "sshd", "vm", "gitea", "machine", "tests/simulation/test_simulation.py",
+    "tests/reconciler/test_growth.py", "tests/bai/web/test_growth.py",
+    "tests/harness/test_fork_server.py", "tests/test_structure.py",
 )  # fmt: skip
 """Groups that take minutes, and those that do in the quick part: whoever begins with the short ones waits for
 a long one in the end."""

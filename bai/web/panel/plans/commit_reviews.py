@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 
 from bai.web.cluster_loops import ServedCluster
 from bai.web.etag_cache import ENTRY_OVERHEAD, VersionedCache
-from bai.web.panel.plans.commits import CommitList, FileList, changed_files, commits_between, require_git
+from bai.web.panel.plans.commits import (
+    CommitRow,
+    FileRow,
+    FirstRows,
+    changed_files,
+    commits_between,
+    require_git,
+)
 from bai.web.panel.plans.open_requests import KnownRequests, OpenRequests
 from bai.web.panel.plans.planning_queue import PATIENCE, PlanningQueue, Progress
 from reconciler.gitops.proposed_heads import ProposedHeads
@@ -72,8 +79,8 @@ class ShownReview:
 class CommitContents:
     """What a commit has that what is in force has not."""
 
-    commits: CommitList
-    files: FileList
+    commits: FirstRows[CommitRow]
+    files: FirstRows[FileRow]
 
 
 @dataclass(frozen=True, slots=True)

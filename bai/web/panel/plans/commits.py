@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from bai.render.humanize import iso_time
 from schemas.files.git_process import ask_git, git_lines
@@ -25,6 +26,7 @@ _BRANCH = "%(refname)%00%(objectname)%00%(authorname)%00%(committerdate:unix)%00
 _FILE_VERBS = {"A": "create", "D": "delete"}
 _LONGEST = 500
 """Characters of a name or message that are kept of a branch."""
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,18 +40,6 @@ class CommitRow:
 
 
 @dataclass(frozen=True, slots=True)
-class CommitList:
-    """The newest first; `total` counts also those that are left out."""
-
-    rows: tuple[CommitRow, ...]
-    total: int
-
-    @property
-    def more(self) -> int:
-        return self.total - len(self.rows)
-
-
-@dataclass(frozen=True, slots=True)
 class FileRow:
     """A file that differs; `verb`: create, change or delete."""
 
@@ -58,10 +48,10 @@ class FileRow:
 
 
 @dataclass(frozen=True, slots=True)
-class FileList:
-    """`total` counts also those that are left out."""
+class FirstRows(Generic[Row]):
+    """Of a list, those that a page has; `total` counts also those that are left out."""
 
-    rows: tuple[FileRow, ...]
+    rows: tuple[Row, ...]
     total: int
 
     @property
@@ -87,9 +77,9 @@ class BranchRow:
         return self.ref if is_text else self.tip.commit
 
 
-def commits_between(git: Path, base: str, head: str, most: int = MOST_COMMITS) -> CommitList:
-    """Those that `head` rests on and `base` does not, both by their full names; all of `head`'s without a
-    base. Raises CannotRead."""
+def commits_between(git: Path, base: str, head: str, most: int = MOST_COMMITS) -> FirstRows[CommitRow]:
+    """Those that `head` rests on and `base` does not, both by their full names, the newest first; all of
+    `head`'s without a base. Raises CannotRead."""
     asked = (head, *([f"^{base}"] if base else []))
     what = f"the commits of {head[:12]}"
     said = ask_git(
@@ -97,10 +87,10 @@ def commits_between(git: Path, base: str, head: str, most: int = MOST_COMMITS) -
         "--no-mailmap", *asked, "--", what=what,
     )  # fmt: skip
     counted = ask_git(git, "rev-list", "--count", *asked, "--", what=what)
-    return CommitList(tuple(_commit_rows(said.decode("utf-8", "replace"))), int(counted))
+    return FirstRows(tuple(_commit_rows(said.decode("utf-8", "replace"))), int(counted))
 
 
-def changed_files(git: Path, base: str, head: str, folder: str, most: int = MOST_FILES) -> FileList:
+def changed_files(git: Path, base: str, head: str, folder: str, most: int = MOST_FILES) -> FirstRows[FileRow]:
     """Files below `folder` that differ between two commits, by name. Raises CannotRead."""
     said = ask_git(
         git, "diff-tree", "-r", "-z", "--name-status", "--no-renames", base, head, "--", folder or ".",
@@ -111,7 +101,7 @@ def changed_files(git: Path, base: str, head: str, folder: str, most: int = MOST
         FileRow(_FILE_VERBS.get(verb, "change"), path)
         for verb, path in zip(words[::2], words[1::2], strict=False)
     ]
-    return FileList(tuple(found[:most]), len(found))
+    return FirstRows(tuple(found[:most]), len(found))
 
 
 def first_parent(git: Path, commit: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bai.web.panel.plans.commits import CommitList, commits_between, first_parent
+from bai.web.panel.plans.commits import CommitRow, FirstRows, commits_between, first_parent
 from bai.web.panel.plans.document_diffs import DocumentDiff, document_diffs
 from bai.web.panel.plans.parts import Part
 
@@ -20,7 +20,7 @@ class ComparePage:
 
     start: str
     end: str
-    commits: CommitList
+    commits: FirstRows[CommitRow]
     back: int
     diffs: Part[DocumentDiff]
 

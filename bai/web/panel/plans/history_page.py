@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 from bai.queries.history import newest_entries
 from bai.render.humanize import iso_time
 from bai.render.resources.history import outcome_text
-from bai.web.panel.plans.parts import Part, place
+from bai.web.panel.plans.parts import Part
+from bai.web.panel.views.paging import Paging
 from reconciler.sources.commit_facts import CommitFacts
 from schemas.problems.errors.command import CommandError
 
@@ -118,8 +119,8 @@ def apply_page(view: PassView, name: str, number: int = 1) -> ApplyPage:
         raise CommandError(why="there was no such apply", hint="")
     begun, counts = told[0], store.count_actions(view.cluster, [name]).get(name, {})
     total = sum(count for verb, count in counts.items() if verb not in _NO_ACTIONS)
-    at, pages = place(total, number, MOST_ACTIONS)
-    entries = store.actions(view.cluster, name, (at - 1) * MOST_ACTIONS, MOST_ACTIONS)
+    paging = Paging.of(total, number, MOST_ACTIONS)
+    entries = store.actions(view.cluster, name, paging.first, MOST_ACTIONS)
     journal = store.journal(view.cluster, name, [each.resource for each in entries])
     times = store.journal_times(view.cluster, name)
     return ApplyPage(
@@ -130,7 +131,7 @@ def apply_page(view: PassView, name: str, number: int = 1) -> ApplyPage:
         commit_facts=view.commit_facts([begun.commit]).get(begun.commit, _NOBODY),
         plan=begun.plan,
         cause=begun.cause,
-        actions=Part(tuple(_actions(entries, journal)), at, pages, total),
+        actions=Part(tuple(_actions(entries, journal)), paging.number, paging.count, total),
         failed=counts.get("failed", 0),
         seconds=times[1] - times[0] if times else None,
         overrides=tuple((each.resource, each.cause) for each in entries if each.verb == "override"),

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
+from bai.web.panel.views.paging import Paging
+
 T = TypeVar("T")
 
 
@@ -19,13 +21,7 @@ class Part(Generic[T]):
     total: int
 
 
-def place(total: int, number: int, most: int) -> tuple[int, int]:
-    """The page that is asked for, the nearest where there is none such, and of how many; both from 1."""
-    count = max(1, -(-total // most))
-    return min(max(1, number), count), count
-
-
 def cut(things: Sequence[T], number: int, most: int) -> Part[T]:
-    """The page that is asked for."""
-    at, count = place(len(things), number, most)
-    return Part(tuple(things[(at - 1) * most : at * most]), at, count, len(things))
+    """The page that is asked for; the nearest where there is none such."""
+    paging = Paging.of(len(things), number, most)
+    return Part(tuple(things[paging.first : paging.last]), paging.number, paging.count, paging.total)

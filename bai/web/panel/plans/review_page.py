@@ -6,7 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from bai.web.panel.plans.commits import CommitList, commits_between
+from bai.web.panel.plans.commits import CommitRow, FirstRows, commits_between
 from bai.web.panel.plans.document_diffs import DocumentDiff, document_diffs
 from bai.web.panel.plans.parts import Part
 from bai.web.panel.plans.plan_view import PlanView, ReviewView, review_view, reviewed_plan_view
@@ -34,7 +34,7 @@ class ReviewPage:
     lacks: int
     plan: PlanView
     review: ReviewView
-    commits: CommitList
+    commits: FirstRows[CommitRow]
     diffs: Part[DocumentDiff]
     may_approve: bool
     may_hold: bool

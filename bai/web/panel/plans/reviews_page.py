@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from bai.web.panel.plans.commits import BranchRow, CommitList, commits_between, newer_branches
+from bai.web.panel.plans.commits import BranchRow, CommitRow, FirstRows, commits_between, newer_branches
 from bai.web.panel.plans.parts import Part, cut
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ class ReviewsPage:
     followed: str
     newest: str
     needs_approval: bool
-    unapplied: CommitList
+    unapplied: FirstRows[CommitRow]
     branches: Part[BranchRow]
     requests: tuple[OpenRequest, ...] | None
     is_asked: bool

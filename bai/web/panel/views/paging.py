@@ -19,27 +19,30 @@ PER_PAGE = 100
 
 @dataclass(frozen=True, slots=True)
 class Paging:
-    """Page `number` of `count`, both from 1, of a list of so many things."""
+    """Page `number` of `count`, both from 1, of a list of so many things; `per_page` on each."""
 
     number: int
     count: int
     total: int
+    per_page: int = PER_PAGE
 
     @classmethod
-    def of(cls, total: int, asked: int) -> Paging:
-        """The page that is asked for; the nearest where there is none such."""
-        count = max(1, -(-total // PER_PAGE))
-        return cls(min(max(1, asked), count), count, total)
+    def of(cls, total: int, asked: int, per_page: int | None = None) -> Paging:
+        """The page that is asked for; the nearest where there is none such. `per_page`: `PER_PAGE` unless it
+        is given."""
+        per_page = per_page or PER_PAGE
+        count = max(1, -(-total // per_page))
+        return cls(min(max(1, asked), count), count, total, per_page)
 
     @property
     def first(self) -> int:
         """Of the things that are on it, from 0."""
-        return (self.number - 1) * PER_PAGE
+        return (self.number - 1) * self.per_page
 
     @property
     def last(self) -> int:
         """One beyond the last of them."""
-        return min(self.total, self.first + PER_PAGE)
+        return min(self.total, self.first + self.per_page)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from fastapi.testclient import TestClient
 
 from bai.web.panel.plans import commit_reviews
-from bai.web.panel.plans.planning_queue import PlanningQueue
 from reconciler.review.between_commits import review_of
 from reconciler.review.review_json import dump_review
 from reconciler.workspace.workspace import Workspace
 from schemas.problems.errors.plan import PlanError
+from tests.bai.web.panel.held_planning import HeldPlanning
 from tests.bai.web.panel.markup import check_names, check_policy, parsed
 from tests.bai.web.panel.plans.following import GPU, FollowingLab, fields_of, opened, send, visitor
 from tests.bai.web.panel.rendering import HOSTILE
@@ -27,33 +25,15 @@ NEXT: dict[str, str | None] = {"c.yaml": session("c", GPU)}
 POLL = {"HX-Request": "true", "HX-Trigger": "planning", "HX-Target": "main"}
 
 
-class HeldLab(FollowingLab):
-    """Whose reviews are made when `free` is set; `made` counts them. `wrong`: what they end with."""
+class HeldLab(HeldPlanning, FollowingLab):
+    """Whose reviews are held."""
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         super().__init__(folder)
-        self.free, self.made = threading.Event(), 0
-        self.wrong: Exception | None = None
-        make = commit_reviews.reviewed_commit
-
-        def held(*args: Any, **more: Any) -> Any:
-            self.made += 1
-            self.free.wait()
-            if self.wrong is not None:
-                raise self.wrong
-            return make(*args, **more)
-
-        patch.setattr(commit_reviews, "reviewed_commit", held)
-        self.planning.patience = 0.0
-
-    @property
-    def planning(self) -> PlanningQueue:
-        found: PlanningQueue = self.app.state.planning
-        return found
+        self.hold(patch, commit_reviews, "reviewed_commit")
 
     def close(self) -> None:
-        self.free.set()
-        until(lambda: self.planning._workers == 0, "nothing is planned any more")
+        self.let_go()
         super().close()
 
 

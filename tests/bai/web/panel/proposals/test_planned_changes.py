@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from bai.web.panel.plans.planning_queue import PlanningQueue
 from bai.web.panel.proposals import desk
 from schemas.problems.errors.plan import PlanError
+from tests.bai.web.panel.held_planning import HeldPlanning
 from tests.bai.web.panel.markup import check_policy, parsed
 from tests.bai.web.panel.proposals.office import Office, hidden
 from tests.reconciler.lab import session
@@ -21,39 +19,18 @@ POLL = {"HX-Request": "true", "HX-Trigger": "planning", "Sec-Fetch-Site": "same-
 CHANGE = {"action": "priority", "target": "Session/p/a", "value": "7"}
 
 
-class HeldOffice(Office):
-    """Where what changes would do is found out once `free` is set; `made` counts it."""
-
-    def hold(self, patch: pytest.MonkeyPatch) -> None:
-        self.free, self.made = threading.Event(), 0
-        self.wrong: Exception | None = None
-        make = desk.review_of_documents
-
-        def held(*args: Any) -> Any:
-            self.made += 1
-            self.free.wait()
-            if self.wrong is not None:
-                raise self.wrong
-            return make(*args)
-
-        patch.setattr(desk, "review_of_documents", held)
-        self.planning.patience = 0.0
-
-    @property
-    def planning(self) -> PlanningQueue:
-        found: PlanningQueue = self.app.state.planning
-        return found
+class HeldOffice(HeldPlanning, Office):
+    """Where it is held what changes would do."""
 
     def close(self) -> None:
-        self.free.set()
-        until(lambda: self.planning._workers == 0, "nothing is planned any more")
+        self.let_go()
         super().close()
 
 
 @pytest.fixture
 def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldOffice]:
     made = HeldOffice(tmp_path)
-    made.hold(monkeypatch)
+    made.hold(monkeypatch, desk, "review_of_documents")
     yield made
     made.close()
 
