@@ -36,10 +36,10 @@ class DemoCluster:
         loop.workspace.clock = self.day.world.clock
         loop.workspace.provider = self.day.provider
 
-    def live_past(self, loop: Loop) -> None:
-        """Pass after pass, until it is over."""
+    def live_past(self, loop: Loop, is_ended: Callable[[], bool] = lambda: False) -> None:
+        """Pass after pass, until it is over, or `is_ended`."""
         end = self.day.began + PAST
-        while self.day.now < end:
+        while self.day.now < end and not is_ended():
             self.day.advance(min(end, self.day.now + STEP))
             loop.once()
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -33,17 +34,20 @@ def serve_demo(
     try:
         with _ended_by_signals(), tempfile.TemporaryDirectory(prefix="bai-demo-") as name:
             folder = Path(name)
-            tokens = _write_access(folder / "access.yaml")
-            demo = DemoCluster(folder, time.time(), seed)
-            server = Server(
-                demo.settings, demo.origin,
-                ServerSettings(listen, folder / "access.yaml", "", "", "", limits, NO_PROPOSALS),
-                demo.loop_settings,
-            )  # fmt: skip
-            (cluster,) = server.clusters.values()
-            demo.take_over(cluster.loop)
-            say("Ten hours of work on sixteen machines that exist only here are gone through ...")
-            demo.live_past(cluster.loop)
+            with _signals_that_wait() as is_ended:
+                tokens = _write_access(folder / "access.yaml")
+                demo = DemoCluster(folder, time.time(), seed)
+                server = Server(
+                    demo.settings, demo.origin,
+                    ServerSettings(listen, folder / "access.yaml", "", "", "", limits, NO_PROPOSALS),
+                    demo.loop_settings,
+                )  # fmt: skip
+                (cluster,) = server.clusters.values()
+                demo.take_over(cluster.loop)
+                say("Ten hours of work on sixteen machines that exist only here are gone through ...")
+                demo.live_past(cluster.loop, is_ended)
+            if is_ended():
+                return True
             demo.go_on(cluster, pace, time.monotonic)
             for line in _welcome(server.address, tokens, pace):
                 say(line)
@@ -68,6 +72,15 @@ def _ended_by_signals() -> Iterator[None]:
 
     with signal_handlers((signal.SIGINT, signal.SIGTERM), end), signal_handlers((signal.SIGHUP,), pass_on):
         yield
+
+
+@contextmanager
+def _signals_that_wait() -> Iterator[Callable[[], bool]]:
+    """Whether one has come that ends all: what is being done then is done first. A git that is killed may
+    write on while its files are removed, and a class that is being made makes another error of it."""
+    came = threading.Event()
+    with signal_handlers((signal.SIGINT, signal.SIGTERM), lambda number, frame: came.set()):
+        yield came.is_set
 
 
 def _write_access(file: Path) -> dict[Role, str]:

@@ -24,6 +24,16 @@ NOW = 1_800_000_000.0
 _PROGRAM = "from bai.cli.main import main; main()"
 _SHORT_PAST = "from bai.web.demo import demo_cluster; demo_cluster.PAST = 3600.0; "
 """Before the program: an hour of its ten is gone through."""
+_SIGNAL_BEFORE_GIT = """
+import os, signal
+from bai.web.demo import demo_repository
+write = demo_repository._git
+def write_after_a_signal(*words, **more):
+    os.kill(os.getpid(), signal.SIGTERM)
+    write(*words, **more)
+    print("git has written")
+demo_repository._git = write_after_a_signal
+"""
 
 
 class Lived:
@@ -169,6 +179,17 @@ def test_it_can_be_ended_before_it_is_shown(tmp_path: Path) -> None:
     try:
         said_until(process, "gone through")
         process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        process.kill()
+
+
+def test_a_signal_waits_for_a_git_that_writes(tmp_path: Path) -> None:
+    """One that is killed writes on for a moment, while its files are removed."""
+    process = started(tmp_path, _SIGNAL_BEFORE_GIT + _PROGRAM)
+    try:
+        assert "git has written" in said_until(process, "git has written")
         assert process.wait(60) == 0
         assert list(tmp_path.iterdir()) == []
     finally:
