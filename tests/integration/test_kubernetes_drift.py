@@ -171,7 +171,7 @@ def test_an_older_state_of_etcd_is_brought_to_what_is_wanted(site: Site, tmp_pat
         "deleted Session/p/ended: no longer in the repository",
     ):
         assert line in site.said, "\n".join(dict.fromkeys(site.said))
-    assert site.was_made_again("made"), site.said
+    assert site.was_made_again("made"), "\n".join(dict.fromkeys(site.said))
 
 
 class Outage(NoStageListener):

@@ -19,7 +19,7 @@ class HeldPlanning:
 
     app: FastAPI
 
-    def hold(self, patch: pytest.MonkeyPatch, module: ModuleType, name: str) -> None:
+    def hold_calls(self, patch: pytest.MonkeyPatch, module: ModuleType, name: str) -> None:
         """From now on. `name`: of the function of `module` that plans."""
         self.free, self.made = threading.Event(), 0
         self.wrong: Exception | None = None

@@ -30,7 +30,7 @@ class HeldLab(HeldPlanning, FollowingLab):
 
     def __init__(self, folder: Path, patch: pytest.MonkeyPatch) -> None:
         super().__init__(folder)
-        self.hold(patch, commit_reviews, "reviewed_commit")
+        self.hold_calls(patch, commit_reviews, "reviewed_commit")
 
     def close(self) -> None:
         self.let_go()

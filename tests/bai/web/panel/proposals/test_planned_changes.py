@@ -22,6 +22,9 @@ CHANGE = {"action": "priority", "target": "Session/p/a", "value": "7"}
 class HeldOffice(HeldPlanning, Office):
     """Where it is held what changes would do."""
 
+    def hold(self, patch: pytest.MonkeyPatch) -> None:
+        self.hold_calls(patch, desk, "review_of_documents")
+
     def close(self) -> None:
         self.let_go()
         super().close()
@@ -30,7 +33,7 @@ class HeldOffice(HeldPlanning, Office):
 @pytest.fixture
 def office(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldOffice]:
     made = HeldOffice(tmp_path)
-    made.hold(monkeypatch, desk, "review_of_documents")
+    made.hold(monkeypatch)
     yield made
     made.close()
 
