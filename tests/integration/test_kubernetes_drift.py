@@ -103,12 +103,12 @@ class Site:
         )  # fmt: skip
 
     def was_made_again(self, name: str) -> bool:
-        """Whether it was told; it waits where its node's driver publishes nothing, as for a while after its
-        kubelet began anew, and begins in a second try where that was looked at before."""
-        begins = (
-            f"updated Session/p/{name}: main1 ",
-            f"queued Session/p/{name}: main1 ",
-            f"created Session/p/{name}: it could not be created",
+        """Whether it was told, with why: at once, in a later try where the first failed, or queued before, as
+        its node's driver publishes nothing for a while after its kubelet began anew."""
+        begins = tuple(
+            f"{verb} Session/p/{name}: {cause}"
+            for verb in ("updated", "queued", "created")
+            for cause in ("main1 ", "it could not be created before")
         )
         return any(line.startswith(begins) for line in self.said)
 
