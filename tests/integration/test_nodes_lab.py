@@ -62,6 +62,20 @@ def test_it_comes_back_with_what_it_had_written(nodes: Nodes) -> None:
         node.close()
 
 
+def test_a_run_with_process_numbers_of_its_own_leaves_the_labs_of_others() -> None:
+    """As in a container, or below `unshare`, that shares the folder of labs."""
+    lab = spaces.Spaces()
+    try:
+        sweeps = "from tests.lab import spaces\nwith spaces.sweeping(): print(spaces.base())"
+        alone = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", sweeps]
+        swept = subprocess.run(alone, cwd=TOP, check=True, capture_output=True, text=True)
+        assert swept.stdout == f"{lab.folder.parent}\n"
+        assert (lab.folder / "owner.json").exists()
+        assert (Path("/run/netns") / lab.switch).exists()
+    finally:
+        lab.close()
+
+
 _HOLDER = """
 import time
 from tests.lab import spaces

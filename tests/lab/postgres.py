@@ -26,7 +26,7 @@ import pytest
 
 from tests.harness.ports import free_port
 from tests.lab.cache import LabUnavailable, command, tool
-from tests.lab.spaces import PATIENCE, started
+from tests.lab.spaces import PATIENCE, pid_namespace, started
 
 USER = "bai"
 PASSWORD = "lab/secret@word"
@@ -51,7 +51,7 @@ class Server:
         self._settings = {"listen_addresses": "127.0.0.1", **settings}
         self._postgres, initdb = _program("postgres"), _program("initdb")
         place = _place() if settings else None
-        self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-", dir=place))
+        self.folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{pid_namespace()}-{os.getpid()}-", dir=place))
         self._as = _somebody()
         self._names = itertools.count(1)
         self._process: subprocess.Popen[bytes] | None = None
@@ -250,9 +250,10 @@ def _somebody() -> tuple[str, str] | None:
 
 def _sweep() -> None:
     """Remove the folders of test processes that were killed; their servers ended with them."""
+    ours = f"{_PREFIX}{pid_namespace()}-"
     for place in {Path(tempfile.gettempdir()), _MEMORY}:
-        for folder in place.glob(f"{_PREFIX}*"):
-            pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+        for folder in place.glob(f"{ours}*"):
+            pid = folder.name.removeprefix(ours).partition("-")[0]
             if pid.isdecimal() and not started(int(pid)):
                 shutil.rmtree(folder, ignore_errors=True)
 

@@ -30,7 +30,7 @@ import pytest
 
 from tests.lab.cache import LabUnavailable, tool
 from tests.lab.certificates import Certificate
-from tests.lab.spaces import PATIENCE, started, within
+from tests.lab.spaces import PATIENCE, pid_namespace, started, within
 from tests.lab.token_server import TokenServer
 
 USER = "bai"
@@ -171,7 +171,7 @@ def start(
     program = tool("docker-registry")
     tool("curl")
     _sweep()
-    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))
+    folder = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{pid_namespace()}-{os.getpid()}-"))
     issuer = TokenServer(USER, password) if tokens else None
     config = _config(folder, password, tls, issuer, listen)
     (folder / "config.yml").write_text(json.dumps(config))
@@ -194,8 +194,9 @@ def start(
 
 def _sweep() -> None:
     """Remove the folders of test processes that were killed; their registries ended with them."""
-    for folder in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
-        pid = folder.name.removeprefix(_PREFIX).partition("-")[0]
+    ours = f"{_PREFIX}{pid_namespace()}-"
+    for folder in Path(tempfile.gettempdir()).glob(f"{ours}*"):
+        pid = folder.name.removeprefix(ours).partition("-")[0]
         if pid.isdecimal() and not started(int(pid)):
             shutil.rmtree(folder, ignore_errors=True)
 

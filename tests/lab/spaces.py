@@ -45,6 +45,11 @@ def started(pid: int) -> str:
         return ""
 
 
+def pid_namespace() -> int:
+    """In which a process has the number that it has here: another run of this machine may be in another."""
+    return os.stat("/proc/self/ns/pid").st_ino
+
+
 def children(pid: int) -> list[int]:
     """Processes that it started and that are there."""
     try:
@@ -65,7 +70,11 @@ class Spaces:
             self.prefix = next(name for n in range(10_000) if not (base() / (name := f"bl{n}")).exists())
             self.folder = base() / self.prefix
             self.folder.mkdir(mode=0o700)
-            owner = {"pid": os.getpid(), "started": started(os.getpid())}
+            owner = {
+                "namespace": pid_namespace(),
+                "pid": os.getpid(),
+                "started": started(os.getpid()),
+            }
             (self.folder / "owner.json").write_text(json.dumps(owner))
         self._closed = False
         self.nodes: list[str] = []
@@ -202,6 +211,8 @@ def sweep() -> None:
             owner = json.loads((folder / "owner.json").read_text())
         except (FileNotFoundError, ValueError):
             owner = {"pid": 0, "started": ""}
+        if owner.get("namespace", pid_namespace()) != pid_namespace():
+            continue  # Whether its process is there cannot be seen from here.
         if started(owner["pid"]) != owner["started"] or not owner["started"]:
             _clear_all_but_files(folder)
             shutil.rmtree(folder, ignore_errors=True)
