@@ -198,9 +198,24 @@ def _last_answer(state: RetryCallState) -> requests.Response:
 
 
 def _error_message(answer: requests.Response) -> str:
+    """The status and what is said of it: a sentence and, of GitHub, the reasons beside it; of GitLab one or
+    several."""
     try:
         said = parse_json(answer.content)
     except ValueError:
         said = None
-    words = said.get("message") or said.get("error") if isinstance(said, dict) else ""
-    return f"{answer.status_code} {str(words)[:200]}".strip()
+    words: list[str] = []
+    if isinstance(said, dict):
+        first, reasons = said.get("message") or said.get("error") or "", said.get("errors")
+        words = [str(each) for each in (first if isinstance(first, list) else [first])]
+        words += [_reason_text(each) for each in (reasons if isinstance(reasons, list) else [])]
+    return f"{answer.status_code} {': '.join(filter(None, words))[:_LONGEST_TEXT]}".strip()
+
+
+def _reason_text(reason: Any) -> str:
+    """`No commits between main and topic`, or `head is invalid` where only the field and a code are said."""
+    if isinstance(reason, str):
+        return reason
+    return text_at(reason, "message") or " is ".join(
+        filter(None, (text_at(reason, "field"), text_at(reason, "code")))
+    )

@@ -79,6 +79,35 @@ def test_a_refusal_has_no_token(server: Forge) -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        (
+            {
+                "message": "Validation Failed",
+                "errors": [{"code": "custom", "message": "No commits between main and b"}],
+            },
+            "422 Validation Failed: No commits between main and b",
+        ),
+        (
+            {"message": "Validation Failed", "errors": [{"field": "head", "code": "invalid"}]},
+            "422 Validation Failed: head is invalid",
+        ),
+        ({"message": "Validation Failed", "errors": ["odd", 3, None, {}]}, "422 Validation Failed: odd"),
+        ({"message": "no", "errors": {"head": "odd"}}, "422 no"),
+        ({"message": ["one", "another"]}, "422 one: another"),
+        ({"message": "x" * 5000}, "422 " + "x" * 300),
+        ({}, "422"),
+    ],
+)
+def test_a_refusal_says_why(server: Forge, said: dict[str, object], told: str) -> None:
+    """Shapes of GitHub's and GitLab's answers, and what is neither."""
+    server.answer = 422, said
+    with pytest.raises(ForgeRefused) as refused:
+        forge_of_remote("https://f.example/o/n", "t0ken", server.url).create_request("b", "main", "T", "B")
+    assert refused.value.fields["why"] == told
+
+
+@pytest.mark.parametrize(
     ("remote", "token", "api"),
     [("https://f.example/o/n", "t", ""), ("https://f.example/o/n", "", "https://f.example/api/v1"),
      ("/srv/forge/x.git", "t", ""), ("/srv/forge/x.git", "t", "https://f.example/api/v1"),
