@@ -11,6 +11,7 @@ from providers.machines.base import Stream
 from providers.machines.files.folder_listing import FolderListing
 
 if TYPE_CHECKING:
+    from providers.autoscaling.values import AskedNodes, NodeRequest
     from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
     from providers.health.values import NodeHealth
     from schemas.hardware.model import Hardware
@@ -237,6 +238,24 @@ class SetupCheck:
 class ChecksSetup(Protocol):
     def check_setup(self) -> Iterator[SetupCheck]:
         """Whether what runs kernels has what is needed of it. Never raises."""
+        ...
+
+
+@runtime_checkable
+class AsksForNodes(Protocol):
+    """Of an autoscaler that looks after the nodes. Methods raise ProviderError."""
+
+    def ask_for_nodes(self, request: NodeRequest) -> None:
+        """Make this request, or what of it is missing; nothing where it is there."""
+        ...
+
+    def withdraw_request(self, asked: AskedNodes) -> None:
+        """It goes with all that belongs to it; nothing where it is gone."""
+        ...
+
+    def requests_left(self, repo: str, cluster: str) -> Sequence[AskedNodes]:
+        """Those of this repository and cluster, of a time when observations told of them; empty where nobody
+        can know."""
         ...
 
 

@@ -20,6 +20,7 @@ from datetime import datetime
 from pathlib import PurePosixPath
 from typing import IO, Literal, Protocol
 
+from providers.autoscaling.values import NodeAsks
 from providers.foreign_use import ForeignUse, OfferedDevices, OutsideQuota
 
 ImageState = Literal["same", "another", "gone"]
@@ -66,8 +67,7 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder given to a kernel: `source` is an absolute path under a storage host's root, already resolved
-    and checked."""
+    """A folder given to a kernel: `source` is absolute, under a storage host's root, resolved and checked."""
 
     source: str
     target: str
@@ -219,8 +219,8 @@ class KernelSpec:
     share: GpuShare | None = None
     """How a part of a GPU is limited; None for whole devices and for kernels without any."""
     uid: int | None = None
-    """Its project's Linux user, and group, from 1000 on: whom it runs as where neither `user` nor the image
-    says otherwise. Native processes do where the provider is root."""
+    """Its project's Linux user, and group, from 1000 on: who it is where neither `user` nor the image says
+    otherwise. Native processes are where the provider is root."""
     groups: tuple[int, ...] = ()
     """Further Linux groups: those of its volumes."""
     user: str = ""
@@ -302,13 +302,13 @@ class Observation:
     quotas: tuple[OutsideQuota, ...] = ()
     """What others hold kernels to, beside the room of the nodes."""
     offered: OfferedDevices | None = None
-    """None: nobody can withdraw devices here."""
+    node_asks: NodeAsks | None = None
+    """None: nobody can withdraw devices here, or is asked for nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What this provider can do on this machine, and why not where it cannot (`limits_missing`: limit →
-    reason)."""
+    """What this provider can do on this machine; `limits_missing`: limit → why not."""
 
     name: str
     limits: frozenset[Limit]

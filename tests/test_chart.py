@@ -99,6 +99,17 @@ def test_the_chart_grants_what_the_manifest_of_permissions_does(helm: Helm, valu
     ]
 
 
+def test_the_chart_lets_bai_ask_for_nodes_where_its_values_say_so(helm: Helm) -> None:
+    base, more = (
+        list(yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / f"{name}.yaml").read_text()))
+        for name in ("rbac", "node-requests")
+    )
+    ours = helm.rendered({**PLAIN, "sessions": {"nodeRequests": True}})
+    for kind in ("ClusterRole", "Role"):
+        (given,), (first,), (second,) = rules(ours, kind), rules(base, kind), rules(more, kind)
+        assert given == first | second
+
+
 def test_what_is_asked_for_is_in_the_pod(helm: Helm) -> None:
     pod = only(helm.rendered(VARIED), "Deployment")["spec"]["template"]["spec"]
     (container,) = pod["containers"]

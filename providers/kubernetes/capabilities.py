@@ -33,6 +33,8 @@ def capabilities(views: ClusterViews, wanted: Sequence[str]) -> Capabilities:
             "and its apply is refused then; the taint bai.dev/node keeps them away"
         )
     cautions += views.limits.cautions
+    if views.asks.why_not:
+        cautions.append(f"no nodes are asked for: {views.asks.why_not}")
     cores = _numa_nodes(views)
     without = [name for name in names if name not in cores]
     several = frozenset(name for name in names if len(cores.get(name, ())) > 1)

@@ -6,12 +6,14 @@ import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from providers.abilities import KernelEvent, SetupCheck, Usage
+from providers.autoscaling.values import AskedNodes, NodeRequest
 from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
 from providers.kubernetes import capabilities, events
 from providers.kubernetes.api.client import ApiClient
 from providers.kubernetes.api.credentials import NAME
 from providers.kubernetes.api.errors import api_errors
 from providers.kubernetes.interaction.interaction import Interaction
+from providers.kubernetes.node_requests import NodeRequester
 from providers.kubernetes.objects import labels
 from providers.kubernetes.objects.names import PodRef
 from providers.kubernetes.observe.hardware import hardware_of
@@ -36,6 +38,7 @@ class KubernetesProvider(Interaction):
         self.observer = Observer(client, options, nodes)
         self.finder = PodFinder(client, options)
         self.nodes = tuple(nodes)
+        self.node_requester = NodeRequester(client, options, self.observer)
 
     def capabilities(self) -> Capabilities:
         with api_errors():
@@ -118,6 +121,18 @@ class KubernetesProvider(Interaction):
             pod = self.client.patch(ref.path, {"metadata": about})
         self.observer.pods.record(pod)
         return observed(pod)
+
+    # nodes
+
+    def ask_for_nodes(self, request: NodeRequest) -> None:
+        """See `providers.abilities.AsksForNodes`."""
+        self.node_requester.ask(request)
+
+    def withdraw_request(self, asked: AskedNodes) -> None:
+        self.node_requester.withdraw(asked)
+
+    def requests_left(self, repo: str, cluster: str) -> Sequence[AskedNodes]:
+        return self.node_requester.left(repo, cluster)
 
     # ending
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
 from providers.abilities import SetupCheck
 from providers.kubernetes.api.client import ApiClient
 from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal, api_errors
 from providers.kubernetes.objects.names import RESOURCE_API
+from providers.kubernetes.objects.node_request import API
+from providers.kubernetes.observe.node_asks import NO_API
 from providers.kubernetes.observe.observer import Observer
 from schemas.kinds.parts.kubernetes import PROJECT, Kubernetes
 from schemas.problems.errors.base import BaiError
@@ -35,6 +37,18 @@ INSIDE = (
     (_RESOURCE, "resourceclaims", "status", "update"),
 )  # fmt: skip
 """The same, in the namespace where it makes pods."""
+_SCALING = "autoscaling.x-k8s.io"
+ASKED_EVERYWHERE = tuple(
+    (group, resource, "", verb)
+    for group, resource in ((_SCALING, "provisioningrequests"), ("", "podtemplates"))
+    for verb in ("list", "watch")
+)
+"""What bai needs beside, where a group asks for nodes; in the whole cluster."""
+ASKED_INSIDE = tuple(
+    (group, resource, "", verb)
+    for group, resource in ((_SCALING, "provisioningrequests"), ("", "podtemplates"))
+    for verb in ("create", "delete")
+)
 Right = tuple[str, str, str, str]
 
 
@@ -46,6 +60,8 @@ def check_setup(client: ApiClient, observer: Observer, options: Kubernetes) -> I
         yield SetupCheck("api server", f"Kubernetes {version} at {client.access.server}")
         yield from _devices(client, observer)
         yield from _permissions(client, options)
+        if options.provisioning_requests:
+            yield from _node_requests(client, options)
     except BaiError as error:
         yield SetupCheck("api server", error.message, failed=True, hint=error.hint)
 
@@ -69,12 +85,40 @@ def _devices(client: ApiClient, observer: Observer) -> Iterator[SetupCheck]:
     yield SetupCheck(name, f"published by {said} nodes" if said else "no DRA driver publishes any")
 
 
-def _permissions(client: ApiClient, options: Kubernetes) -> Iterator[SetupCheck]:
-    inside = "" if PROJECT in options.namespace else options.namespace
-    asked = [*((right, "") for right in EVERYWHERE), *((right, inside) for right in INSIDE if inside)]
+def _node_requests(client: ApiClient, options: Kubernetes) -> Iterator[SetupCheck]:
+    """Whether nodes can be asked for, as groups of the cluster do."""
+    name = "node requests"
+    with api_errors():
+        try:
+            client.get(API)
+        except ApiRefusal as refusal:
+            if refusal.status != NOT_FOUND:
+                raise
+            hint = "cluster-autoscaler's repository has the CRD; it needs --enable-provisioning-requests"
+            yield SetupCheck(name, NO_API, failed=True, hint=hint)
+            return
+    missing = _missing(client, options, ASKED_EVERYWHERE, ASKED_INSIDE)
+    groups = ", ".join(sorted(options.provisioning_requests))
+    if missing:
+        hint = "deploy/kubernetes/node-requests.yaml has what bai needs"
+        yield SetupCheck(name, f"may not {'; '.join(missing)}", failed=True, hint=hint)
+    else:
+        yield SetupCheck(name, f"ProvisioningRequests can be made, for {groups}")
+
+
+def _missing(
+    client: ApiClient, options: Kubernetes, everywhere: Sequence[Right], inside: Sequence[Right]
+) -> list[str]:
+    """What is not granted, in words."""
+    place = "" if PROJECT in options.namespace else options.namespace
+    asked = [*((right, "") for right in everywhere), *((right, place) for right in inside if place)]
     with api_errors(), ThreadPoolExecutor(8, "bai-may") as pool:
         allowed = list(pool.map(lambda each: _may(client, *each), asked))
-    missing = [_words(*each) for each, may in zip(asked, allowed, strict=True) if not may]
+    return [_words(*each) for each, may in zip(asked, allowed, strict=True) if not may]
+
+
+def _permissions(client: ApiClient, options: Kubernetes) -> Iterator[SetupCheck]:
+    missing = _missing(client, options, EVERYWHERE, INSIDE)
     if missing:
         hint = "deploy/kubernetes/rbac.yaml has what bai needs"
         yield SetupCheck("permissions", f"may not {'; '.join(missing)}", failed=True, hint=hint)

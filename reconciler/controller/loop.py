@@ -214,6 +214,9 @@ class Loop:
             for action in plan.changes:
                 self._report(f"would {_verb(action)} {action.id}: {action.why}")
             return actual.complete
+        if actual.complete and not self.halted:
+            for line in workspace.settle_node_requests(plan, actual, self._options.holder):
+                self._report(line)
         if not plan.changes or self.halted:
             return actual.complete and not left
         with self._stage("apply"):

@@ -172,6 +172,7 @@ def _put_state_together(
         cordoned=seen.cordoned if seen else {},
         outside_quotas=seen.quotas if seen else (),
         offered=seen.offered if seen else None,
+        node_asks=seen.node_asks if seen else None,
         missed=unreachable_nodes(seen, {}),
     )
 

@@ -42,6 +42,7 @@ def seal_plan(context: PlanContext, decisions: Decisions, placed: PlacementResul
         ),
         quotas=outcome.quotas,
         groups=outcome.groups,
+        node_requests=placed.node_requests,
         warnings=_warnings(context, decisions, placed, acted),
     )
     return with_digest(add_verdict(context, plan))

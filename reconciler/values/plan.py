@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import Literal
 
 from planner.model.types import GroupUse, Placement, QuotaUse, Wait
+from providers.autoscaling.values import NodeRequest
 from reconciler.values.changes.cause import Cause
 from reconciler.values.changes.change import Change
 from reconciler.values.records import Ghost
@@ -161,6 +162,8 @@ class Plan:
     """Why it is not carried out; left out of the JSON where nothing stands against it."""
     overridden: tuple[Overridden, ...] = ()
     """What would stand against it but for annotations; left out of the JSON when there is nothing."""
+    node_requests: tuple[NodeRequest, ...] = ()
+    """Nodes that the loop asks an autoscaler for; left out of the JSON when there are none."""
     made_at: float = 0.0
     digest: str = ""
 

@@ -16,6 +16,7 @@ from reconciler.values.session_phase import ENDED
 
 if TYPE_CHECKING:
     from planner.model.types import KernelPlacement
+    from providers.autoscaling.values import NodeAsks
     from providers.base import Capabilities, Claim, Observed
     from providers.foreign_use import OfferedDevices, OutsideQuota
     from providers.health.values import NodeHealth
@@ -182,6 +183,8 @@ class Actual:
     """What others than bai hold projects' kernels to."""
     offered: OfferedDevices | None = None
     """What nodes offer of their devices; None where nobody looked, or nobody can withdraw them."""
+    node_asks: NodeAsks | None = None
+    """What an autoscaler is asked for; None where nobody looked, or none is asked."""
     missed: Mapping[str, UnreachableNode] = field(default_factory=dict)
     """Node → why it could not be asked, and since when."""
     contacts: Mapping[str, Contact] = field(default_factory=dict)

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from reconciler.values.plan import Plan
     from reconciler.values.results import ApplyEvent, ApplyResult
     from reconciler.values.state import Actual, Desired
+    from reconciler.workspace.node_requests import NodeRequests
     from schemas.images.facts import ImageFacts
     from schemas.kinds.cluster import Cluster
     from schemas.repository.repository import Repository
@@ -73,6 +74,7 @@ class Workspace(ClusterConnections):
         self.node_provisioning = NodeProvisioning(self._open_provisioner)
         self.registry_lookups = RegistryLookups(clock.now)
         self.enforcement = StoredEnforcement(self)
+        self._node_requests: NodeRequests | None = None
 
     @classmethod
     def open(
@@ -332,6 +334,14 @@ class Workspace(ClusterConnections):
         self.last_refresh = actual
         return actual
 
+    def settle_node_requests(self, plan: Plan, actual: Actual, holder: str) -> tuple[str, ...]:
+        """What the plan asks an autoscaler for is asked for, and nothing else; gives what went wrong. Raises
+        LeaseHeld, StoreError."""
+        from reconciler.workspace.node_requests import NodeRequests
+
+        self._node_requests = self._node_requests or NodeRequests()
+        return self._node_requests.settle(plan, actual.node_asks, self.provider, lambda: self.lease(holder))
+
     def _record_writer(self, holder: str) -> RecordWriter:
         from reconciler.observe.refresh import RecordWriter
 
@@ -354,6 +364,7 @@ class Workspace(ClusterConnections):
         new.registry_lookups = self.registry_lookups
         new.document_cache, new._desired_cache = self.document_cache, self._desired_cache
         new._plan_cache, new.existing_memo = self._plan_cache, self.existing_memo
+        new._node_requests = self._node_requests
         new.enforcement.postponed = self.enforcement.postponed
         new.activity = self.activity
         new.node_provisioning.adopt(self.node_provisioning)

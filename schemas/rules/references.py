@@ -53,6 +53,9 @@ def _defaults(cluster: Any) -> Iterator[DocumentReference]:
         ("spec", "defaults", "resourceGroup"), "ResourceGroup", cluster.spec.defaults.resource_group
     )
     yield from _reference(("spec", "profile"), "NodeProfile", cluster.spec.profile)
+    for group in cluster.spec.kubernetes.provisioning_requests:
+        at: Loc = ("spec", "kubernetes", "provisioningRequests", group)
+        yield from _reference(at, "ResourceGroup", group)
 
 
 def _machine(resource: Any) -> Iterator[DocumentReference]:

@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import json
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from providers.autoscaling.values import NodeAsks
 from providers.base import File
 from providers.kubernetes.objects.names import PodRef
+from providers.kubernetes.objects.node_request import (
+    claim_manifests,
+    request_manifest,
+    template_manifests,
+)
 from providers.kubernetes.objects.pod import beside, pod_manifest
 from providers.kubernetes.options import open_kubernetes
+from reconciler.plan.pipeline import make_plan
+from reconciler.plan.plan_request import PlanRequest
 from schemas.kinds.parts.kubernetes import Kubernetes as Options
 from schemas.loading.loader import load_directory
 from schemas.problems.errors.provider import InvalidOption
 from schemas.problems.errors.repository import InvalidRepository
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.providers.kubernetes.specs import script
+from tests.reconciler.lab import BASE, Lab, session
 from tests.waiting import until
 
 CLUSTER = """
@@ -111,3 +122,26 @@ def test_a_pod_is_nobody_in_the_cluster(kubernetes: Kubernetes, kube_namespace: 
     assert [line.split() for line in lines[1:4]] == [
         ["CapEff:", "0" * 16], ["Seccomp:", "2"], ["NoNewPrivs:", "1"],
     ]  # fmt: skip
+
+
+def test_a_committer_chooses_nothing_of_a_request_but_amounts(tmp_path: Path) -> None:
+    """What a session says goes to no object by which an autoscaler is asked for nodes."""
+    lab = Lab(tmp_path)
+    pools = "{default: {nodeSelector: {pool: gpus}}}"
+    options = f"{{provider: kubernetes, kubernetes: {{provisioningRequests: {pools}}}}}"
+    lab.write({"base": BASE.replace("{provider: fake}", options)})
+    marked = (
+        'image: "mark/mark:1", workdir: /mark, env: {MARK: mark}, container: {user: "4242"},'
+        " resources: {cpu: 1, memory: 1GiB, shm: 64MiB, cuda.device: 8}, ports: [{name: mark, port: 4242}]"
+    )
+    about = 'labels: {mark: mark}, annotations: {"mark/mark": mark}'
+    lab.write({"s": session("train", marked, meta=about).replace("[sleep, inf]", "[mark]")})
+    actual = replace(lab.actual(), node_asks=NodeAsks())
+    (request,) = make_plan(PlanRequest(lab.desired(), actual, 0.0)).node_requests
+    made = [
+        *template_manifests(request, "t"), *claim_manifests(request, "t"), request_manifest(request, "t"),
+    ]  # fmt: skip
+    assert len(made) == 3 and not {"mark", "4242"} & set(re.split(r"[^a-z0-9]+", json.dumps(made).lower()))
+    (pod,) = [each["template"]["spec"] for each in made if each["kind"] == "PodTemplate"]
+    assert pod["nodeSelector"] == {"pool": "gpus"}
+    assert [each["key"] for each in pod["tolerations"]] == ["bai.dev/node"]

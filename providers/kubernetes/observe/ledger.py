@@ -14,6 +14,7 @@ from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal
 from providers.kubernetes.api.reflector import Key, Reflector, View
 from providers.kubernetes.objects.labels import KERNEL
 from providers.kubernetes.objects.names import RESOURCE_API
+from providers.kubernetes.objects.node_request import DEVICE_CLASSES, REQUEST, is_of_request
 from schemas.kinds.parts.kubernetes import Kubernetes
 
 SETTLE = 1.0
@@ -43,6 +44,20 @@ class PendingClaim:
     uid: str
 
 
+@dataclass(frozen=True, slots=True)
+class AskedClaim:
+    """A claim of a request for nodes (`providers.autoscaling`), which is given nothing. `request`: its name;
+    `devices`: slot → count."""
+
+    namespace: str
+    name: str
+    request: str
+    devices: tuple[tuple[str, int], ...]
+
+
+Claim = HeldClaim | PendingClaim | AskedClaim
+
+
 class DeviceLedger:
     """May be used by several threads."""
 
@@ -52,10 +67,9 @@ class DeviceLedger:
         self._decided = threading.Condition(self._lock)
         self._holders: dict[DeviceKey, tuple[HeldClaim, ...]] = {}
         self._pending: set[PendingClaim] = set()
+        self._asked: set[AskedClaim] = set()
         self._held: View[HeldClaim] = View({}, -1)
-        self._claims: Reflector[HeldClaim | PendingClaim] = Reflector(
-            client, f"{RESOURCE_API}/resourceclaims", self._parse
-        )
+        self._claims: Reflector[Claim] = Reflector(client, f"{RESOURCE_API}/resourceclaims", self._parse)
         self._claims.listen(self._hear)
 
     def look(self) -> View[HeldClaim]:
@@ -101,14 +115,24 @@ class DeviceLedger:
         with self._lock:
             return dict(self._holders)
 
+    def asked(self) -> tuple[AskedClaim, ...]:
+        """Those of requests for nodes, as of the last look."""
+        with self._lock:
+            return tuple(self._asked)
+
     def close(self) -> None:
         self._claims.close()
 
-    def _parse(self, claim: Mapping[str, Any]) -> HeldClaim | PendingClaim | None:
-        return parse_claim(claim) or parse_pending(claim, self._options)
+    def _parse(self, claim: Mapping[str, Any]) -> Claim | None:
+        asked = parse_asked(claim, self._options)
+        return parse_claim(claim) or asked or parse_pending(claim, self._options)
 
-    def _hear(self, before: HeldClaim | PendingClaim | None, now: HeldClaim | PendingClaim | None) -> None:
+    def _hear(self, before: Claim | None, now: Claim | None) -> None:
         with self._decided:
+            if isinstance(before, AskedClaim):
+                self._asked.discard(before)
+            if isinstance(now, AskedClaim):
+                self._asked.add(now)
             if isinstance(before, PendingClaim):
                 self._pending.discard(before)
                 self._decided.notify_all()
@@ -140,6 +164,25 @@ def parse_claim(claim: Mapping[str, Any]) -> HeldClaim | None:
     owner = next((str(each.get("uid")) for each in (*owners, *alone)), "")
     shares = frozenset(_device_key(each) for each in held if each.get("shareID"))
     return HeldClaim(str(metadata.get("namespace")), str(metadata.get("name")), owner, keys, shares)
+
+
+def parse_asked(claim: Mapping[str, Any], options: Kubernetes) -> AskedClaim | None:
+    """None for what is no claim of a request for nodes. Pure."""
+    if not is_of_request(claim, options):
+        return None
+    metadata = claim["metadata"]
+    requests = [
+        each.get("exactly") or {}
+        for each in ((claim.get("spec") or {}).get("devices") or {}).get("requests") or ()
+    ]
+    slots = {name: slot for slot, name in DEVICE_CLASSES.items()}
+    devices = tuple(
+        (slots[each["deviceClassName"]], int(each.get("count") or 1))
+        for each in requests
+        if each.get("deviceClassName") in slots
+    )
+    name = str(metadata["labels"][REQUEST])
+    return AskedClaim(str(metadata.get("namespace")), str(metadata["name"]), name, devices)
 
 
 def parse_pending(claim: Mapping[str, Any], options: Kubernetes) -> PendingClaim | None:

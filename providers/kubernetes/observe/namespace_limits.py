@@ -11,7 +11,7 @@ from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.errors import FORBIDDEN, NOT_FOUND, ApiRefusal
 from providers.kubernetes.api.reflector import Key, Reflector, View
 from providers.kubernetes.observe.devices import DeviceIndex
-from providers.kubernetes.observe.ledger import HeldClaim
+from providers.kubernetes.observe.ledger import AskedClaim, HeldClaim
 from providers.kubernetes.observe.limit_ranges import NamespaceRange, outside_ranges, parse_limit_range
 from providers.kubernetes.observe.pods import OwnPod
 from providers.kubernetes.observe.quotas import NamespaceQuota, outside_quotas, parse_quota, unplanned_parts
@@ -39,10 +39,11 @@ class SeenLimits:
         claims: Iterable[HeldClaim],
         devices: DeviceIndex,
         options: Kubernetes,
+        asked: Iterable[AskedClaim] = (),
     ) -> tuple[OutsideQuota, ...]:
-        """`pods`: bai's. Pure."""
+        """`pods`: bai's; `asked`: claims of its requests for nodes. Pure."""
         quotas = _all(self.quotas)
-        found = outside_quotas(quotas, pods, claims, devices.by_key, options) if quotas else ()
+        found = outside_quotas(quotas, pods, claims, devices.by_key, options, asked) if quotas else ()
         return (*found, *outside_ranges(_all(self.ranges), options))
 
     @property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,9 +33,12 @@ class ClusterNode:
     architecture: str = ""
     kernel: str = ""
     system: str = ""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Those that are asked for."""
 
 
-def parse_node(node: Mapping[str, Any]) -> ClusterNode:
+def parse_node(node: Mapping[str, Any], labels: Collection[str] = ()) -> ClusterNode:
+    """`labels`: keys of those that are kept."""
     metadata, spec, status = node["metadata"], node.get("spec") or {}, node.get("status") or {}
     capacity, about = status.get("capacity") or {}, status.get("nodeInfo") or {}
     offered = {**capacity, **(status.get("allocatable") or {})}
@@ -56,6 +59,7 @@ def parse_node(node: Mapping[str, Any]) -> ClusterNode:
         architecture=_ARCHITECTURES.get(str(about.get("architecture")), str(about.get("architecture") or "")),
         kernel=str(about.get("kernelVersion") or ""),
         system=str(about.get("osImage") or ""),
+        labels={key: str(value) for key, value in (metadata.get("labels") or {}).items() if key in labels},
     )
 
 

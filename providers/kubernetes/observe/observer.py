@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from providers.base import Claim, Observation
@@ -14,8 +15,9 @@ from providers.kubernetes.api.reflector import Key, Reflector, View
 from providers.kubernetes.objects.names import RESOURCE_API
 from providers.kubernetes.observe.devices import DeviceIndex, devices_of
 from providers.kubernetes.observe.foreign import ForeignPod, foreign_uses, parse_foreign_pod
-from providers.kubernetes.observe.ledger import DeviceKey, DeviceLedger, HeldClaim, look_if_there
+from providers.kubernetes.observe.ledger import AskedClaim, DeviceKey, DeviceLedger, HeldClaim, look_if_there
 from providers.kubernetes.observe.namespace_limits import NamespaceLimits, SeenLimits
+from providers.kubernetes.observe.node_asks import NOTHING, NodeAskWatch, SeenAsks, kept_labels, node_asks
 from providers.kubernetes.observe.nodes import ClusterNode, parse_node
 from providers.kubernetes.observe.offered import offered_devices
 from providers.kubernetes.observe.pods import OwnPod, is_ours, parse_pod
@@ -36,6 +38,8 @@ class ClusterViews:
     holders: Mapping[DeviceKey, tuple[HeldClaim, ...]]
     devices: DeviceIndex
     limits: SeenLimits
+    asked_claims: tuple[AskedClaim, ...] = ()
+    asks: SeenAsks = NOTHING
 
     @property
     def known_nodes(self) -> dict[str, ClusterNode]:
@@ -49,11 +53,14 @@ class Observer:
         self._options = options
         self._wanted = frozenset(nodes)
         self.pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", self._parse_pod)
-        self.nodes: Reflector[ClusterNode] = Reflector(client, "/api/v1/nodes", parse_node)
+        self.nodes: Reflector[ClusterNode] = Reflector(
+            client, "/api/v1/nodes", partial(parse_node, labels=kept_labels(options))
+        )
         self.slices: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/resourceslices", _slice)
         self.classes: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/deviceclasses", _class)
         self.ledger = DeviceLedger(client, options)
         self.limits = NamespaceLimits(client, options)
+        self.asks = NodeAskWatch(client, options)
         self._devices: tuple[int, DeviceIndex] = (-1, DeviceIndex(()))
         self.told_cores: frozenset[str] = frozenset()
         """Nodes whose cores can be given one by one, by the last observation: plans rest on that."""
@@ -73,7 +80,7 @@ class Observer:
         self._unused = False
         revisions = (
             views.pods.revision, views.nodes.revision, views.claims.revision, self._devices[0],
-            views.limits.revisions,
+            views.limits.revisions, views.asks.revisions,
         )  # fmt: skip
         self._waits.look()
         if self._last is not None and self._last[0] == (*revisions, *self._waits.revisions):
@@ -102,11 +109,14 @@ class Observer:
     def _look(self) -> ClusterViews:
         looks: list[Callable[[], Any]] = [
             self.pods.look, self.nodes.look, self.ledger.look, self.devices, self.limits.look,
+            self.asks.look,
         ]  # fmt: skip
         with ThreadPoolExecutor(len(looks), "bai-look") as pool:
             begun = [pool.submit(look) for look in looks]
-            pods, nodes, claims, devices, limits = [each.result() for each in begun]
-        self._seen = ClusterViews(pods, nodes, claims, self.ledger.by_device(), devices, limits)
+            pods, nodes, claims, devices, limits, asks = [each.result() for each in begun]
+        self._seen = ClusterViews(
+            pods, nodes, claims, self.ledger.by_device(), devices, limits, self.ledger.asked(), asks
+        )
         return self._seen
 
     def devices(self) -> DeviceIndex:
@@ -169,12 +179,18 @@ class Observer:
             unreachable=_unreachable(wanted, known),
             cordoned={node.name: node.cordoned for node in there if node.cordoned},
             foreign=uses,
-            quotas=views.limits.outside(own, views.claims.objects.values(), devices, self._options),
+            quotas=views.limits.outside(
+                own, views.claims.objects.values(), devices, self._options, views.asked_claims
+            ),
             offered=offered,
+            node_asks=node_asks(views.asks, known.values(), frozenset(wanted), self._options),
         )
 
     def close(self) -> None:
-        watched = (self.pods, self.nodes, self.slices, self.classes, self.ledger, self.limits, self._waits)
+        watched = (
+            self.pods, self.nodes, self.slices, self.classes, self.ledger, self.limits, self.asks,
+            self._waits,
+        )  # fmt: skip
         for each in watched:
             each.close()
 

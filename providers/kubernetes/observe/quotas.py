@@ -15,7 +15,7 @@ from providers.kubernetes.objects.amounts import CPU, MEMORY, PAGES
 from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.hardware import VENDORS
-from providers.kubernetes.observe.ledger import DeviceKey, HeldClaim
+from providers.kubernetes.observe.ledger import AskedClaim, DeviceKey, HeldClaim
 from providers.kubernetes.observe.pods import OwnPod
 from schemas.kinds.parts.kubernetes import Kubernetes
 
@@ -82,12 +82,16 @@ def outside_quotas(
     claims: Iterable[HeldClaim],
     devices: Mapping[DeviceKey, Device],
     options: Kubernetes,
+    asked: Iterable[AskedClaim] = (),
 ) -> tuple[OutsideQuota, ...]:
-    """What each allows bai's pods, and what others have of it. Pure."""
+    """What each allows bai's pods, and what others have of it. What bai asks for nodes with is nobody's use:
+    it goes before a pod is made. Pure."""
     planned = [each for each in quotas if not each.scoped and each.hard]
     if not planned:
         return ()
     own = _own_use(pods, claims, devices)
+    for claim in asked:
+        own[claim.namespace].update({CLAIMS: 1, **dict(claim.devices)})
     found = []
     for quota in sorted(planned, key=lambda each: (each.namespace, each.name)):
         ours = own[quota.namespace]

@@ -11,6 +11,7 @@ from reconciler.plan.network.session_networks import ConnectedPlacement, connect
 from reconciler.plan.nodes.node_actions import explain_unprovisioned
 from reconciler.plan.place.cluster_views import snapshot_after
 from reconciler.plan.place.moves import choose_moves, move_notes, moved_decision, outcome_after_moves
+from reconciler.plan.place.node_requests import ask_for_nodes
 from reconciler.plan.place.placement_result import PlacementResult
 from reconciler.plan.place.solve import solve
 
@@ -22,6 +23,7 @@ def place_sessions(context: PlanContext, decisions: Decisions, most_moves: int =
     result = replace(result, waits=explain_unprovisioned(context, result.waits))
     if most_moves:
         result = _move_sessions(context, decisions.sessions, result, most_moves)
+    result = ask_for_nodes(context, result)
     return replace(result, connections=_connect(context, decisions.sessions, result))
 
 

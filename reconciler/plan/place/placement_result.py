@@ -8,6 +8,7 @@ from functools import cached_property
 
 from planner.advice.defragment import Move
 from planner.model.types import Eviction, Outcome, Placement, Snapshot, Wait
+from providers.autoscaling.values import NodeRequest
 from reconciler.plan.network.session_networks import ConnectedPlacement
 
 
@@ -31,6 +32,8 @@ class PlacementResult:
     """Sessions to be moved to join what is free."""
     connections: Mapping[str, ConnectedPlacement] = field(default_factory=dict)
     """Session → how its kernels are connected where they are to be, of all that start or go on."""
+    node_requests: tuple[NodeRequest, ...] = ()
+    """Nodes that an autoscaler is asked for."""
     notes: tuple[str, ...] = ()
     """Sessions that fit once the others are moved."""
 

@@ -82,7 +82,7 @@ def _values_around_actions(plan: Plan) -> dict[str, Any]:
     """The same without an action, and nobody waits."""
     bare = dataclasses.replace(plan, actions=(), waits=())
     value: dict[str, Any] = _adapter().dump_python(bare, mode="json")
-    _drop_empty(value, "unreached", "rollout", "violations", "overridden")
+    _drop_empty(value, "unreached", "rollout", "violations", "overridden", "node_requests")
     return value
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import PurePosixPath
 from typing import Annotated, Any
 
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import AfterValidator, Field, Strict, WithJsonSchema
 
 from schemas.problems.issues import value_error
 from schemas.problems.text import format_value
 from schemas.values.envelope import Model
-from schemas.values.names import AbsolutePath, Name, NodeName, Text
+from schemas.values.names import AbsolutePath, LabelKey, LabelValue, Name, NodeName, Text
 
 PROJECT = "{project}"
 
@@ -40,6 +41,18 @@ Namespace = Annotated[
 ]
 
 
+class NodeProvisioning(Model):
+    """New nodes for one resource group: the loop asks cluster-autoscaler for them, with a ProvisioningRequest
+    for each session that waits for nothing but room. Each node costs what it costs."""
+
+    node_selector: Annotated[Mapping[LabelKey, LabelValue], Field(min_length=1)]
+    """Labels, in Kubernetes, of the nodes of the group's pool, so that no other pool grows."""
+    taints: tuple[LabelKey, ...] = ()
+    """Keys of the pool's taints, beside `bai.dev/node`, such as `nvidia.com/gpu`."""
+    max_nodes: Annotated[int, Strict(), Field(ge=1, le=32)] = 4
+    """So many nodes are asked for at a time, by all sessions of the group together."""
+
+
 class Kubernetes(Model):
     """How a cluster's API server is reached, and what its sessions' pods have in common. The kubeconfig is
     that of whoever runs bai (`KUBECONFIG`, or `~/.kube/config`): a repository cannot name a file, since a
@@ -60,6 +73,10 @@ class Kubernetes(Model):
     host_path_roots: tuple[AbsolutePath, ...] = ()
     """Folders of the nodes in which roots of storage hosts may lie; pods are given none elsewhere
     (`hostPath`). Needs a namespace that is neither `restricted` nor `baseline`."""
+
+    provisioning_requests: Mapping[Name, NodeProvisioning] = {}
+    """Resource group → how nodes are asked for when its sessions have no room; none are for groups that are
+    not here."""
 
     def namespace_of(self, project: str) -> str:
         return self.namespace.replace(PROJECT, project)

@@ -94,7 +94,7 @@ def remove(api: Api) -> None:
 
 def _create(api: Api, shape: NodeShape, *, cores: bool) -> str:
     """Its UID: of one name there may have been another."""
-    node = api.create(f"{CORE}/nodes", _node(shape))
+    node = api.create(f"{CORE}/nodes", node_object(shape))
     owner = {"apiVersion": "v1", "kind": "Node", "name": shape.name, "uid": node["metadata"]["uid"]}
     published = {
         gpus.DRIVER: gpus.devices(shape.name, shape.gpus, shape.product),
@@ -102,11 +102,11 @@ def _create(api: Api, shape: NodeShape, *, cores: bool) -> str:
     }
     for driver, devices in published.items():
         if devices:
-            api.create(f"{RESOURCE}/resourceslices", _slice(driver, devices, owner))
+            api.create(f"{RESOURCE}/resourceslices", slice_of(driver, devices, owner))
     return owner["uid"]
 
 
-def _slice(driver: str, devices: list[dict[str, Any]], owner: dict[str, str]) -> dict[str, Any]:
+def slice_of(driver: str, devices: list[dict[str, Any]], owner: dict[str, str]) -> dict[str, Any]:
     """As a driver publishes it on the node that is its owner."""
     name = owner["name"]
     about = {"name": f"{name}-{driver}", "ownerReferences": [owner], "labels": {"type": "kwok"}}
@@ -123,7 +123,7 @@ def _slice(driver: str, devices: list[dict[str, Any]], owner: dict[str, str]) ->
     }
 
 
-def _node(shape: NodeShape) -> dict[str, Any]:
+def node_object(shape: NodeShape) -> dict[str, Any]:
     capacity = {"cpu": str(shape.cpus), "memory": shape.memory, "pods": "110", **shape.hugepages}
     return {
         "apiVersion": "v1",

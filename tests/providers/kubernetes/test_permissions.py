@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
+from providers.autoscaling.values import NodeNeed, NodeRequest
 from providers.base import File, KernelSpec, Mount, Network
 from providers.kubernetes.api.access import kubeconfig_access
 from providers.kubernetes.api.client import ApiClient
@@ -22,6 +23,7 @@ from providers.storage.base import TrashedVolume, TrashLocation, VolumeClaim, Vo
 from schemas.kinds.parts.kubernetes import Kubernetes as Options
 from schemas.problems.errors.provider import ProviderError, ProviderUnavailable
 from tests.lab.kubernetes.api import CORE, RBAC
+from tests.lab.kubernetes.autoscaler import POOL, provisioning_requests
 from tests.lab.kubernetes.gpus import gpu_uuid
 from tests.lab.kubernetes.kubernetes_lab import MANIFEST, permit
 from tests.lab.kubernetes.lab import Kubernetes
@@ -76,10 +78,10 @@ def bai(kubernetes_lab: Kubernetes, tmp_path_factory: pytest.TempPathFactory) ->
         client.close()
 
 
-def granted() -> set[Right]:
+def granted(manifest: Path = MANIFEST) -> set[Right]:
     rules = [
         rule
-        for document in yaml.safe_load_all(MANIFEST.read_text())
+        for document in yaml.safe_load_all(manifest.read_text())
         if document["kind"] in ("Role", "ClusterRole")
         for rule in document["rules"]
     ]
@@ -163,6 +165,47 @@ def test_the_permissions_of_the_manifest_suffice_and_are_used(
     sockets = {("", f"pods/{way}", verb) for way in ways for verb in ("get", "create")}
     seen = bai.used | {("resource.k8s.io", "resourceclaims/binding", "update")} | sockets
     assert granted() - seen == set(), "nobody uses it"
+
+
+def test_the_permissions_to_ask_for_nodes_suffice_and_are_used(bai: Recorded, kubernetes: Kubernetes) -> None:
+    pools = {"all": {"nodeSelector": POOL}}
+    options = Options.model_validate({"namespace": "bai", "provisioningRequests": pools})
+    need = NodeNeed(1000, 2**20, (("cuda.device", 1),))
+    selector = tuple(POOL.items())
+    wanted = NodeRequest("repo", "lab", "Session/p/s", "bai", (need, need), selector)
+    manifest = MANIFEST.with_name("node-requests.yaml")
+    with provisioning_requests(kubernetes):
+        provider = KubernetesProvider(bai, options)
+        asks = provider.observe().node_asks
+        assert asks is not None and manifest.name in asks.why_not
+        with pytest.raises(ProviderError, match="forbidden"):
+            provider.ask_for_nodes(wanted)
+        checks = {each.name: each for each in provider.check_setup()}
+        assert "create podtemplates in bai" in checks["node requests"].text
+        kubernetes.kubectl("apply", "-f", str(manifest))
+        bai.used.clear()
+        try:
+            checks = {each.name: each for each in provider.check_setup()}
+            assert not checks["node requests"].failed
+            provider.ask_for_nodes(wanted)
+            until(lambda: _asked(provider, wanted) == "new", "it is seen")
+            until(lambda: granted(manifest) - bai.used == DELETING, "both are watched")
+            found = provider.observe().node_asks
+            assert found is not None
+            provider.withdraw_request(found.requests[wanted.key])
+            until(lambda: _asked(provider, wanted) == "", "it is gone")
+            assert granted(manifest) - bai.used == set(), "nobody uses it"
+        finally:
+            kubernetes.kubectl("delete", "-f", str(manifest), "--ignore-not-found")
+
+
+DELETING = {("", "podtemplates", "delete"), ("autoscaling.x-k8s.io", "provisioningrequests", "delete")}
+
+
+def _asked(provider: KubernetesProvider, wanted: NodeRequest) -> str:
+    asks = provider.observe().node_asks
+    found = asks.requests.get(wanted.key) if asks is not None else None
+    return found.state if found is not None else ""
 
 
 def test_it_may_do_nothing_elsewhere(bai: Recorded) -> None:

@@ -1,0 +1,1 @@
+"""New nodes, asked for at whoever can bring some (`providers.abilities.AsksForNodes`): `values.py`."""
