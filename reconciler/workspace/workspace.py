@@ -334,13 +334,15 @@ class Workspace(ClusterConnections):
         self.last_refresh = actual
         return actual
 
-    def settle_node_requests(self, plan: Plan, actual: Actual, holder: str) -> tuple[str, ...]:
-        """What the plan asks an autoscaler for is asked for, and nothing else; gives what went wrong. Raises
-        LeaseHeld, StoreError."""
+    def settle_node_requests(self, plan: Plan, actual: Actual | None, holder: str) -> tuple[str, ...]:
+        """What the plan asks an autoscaler for is asked for, and nothing else; gives what went wrong. None:
+        what there is, is asked now. Raises LeaseHeld, StoreError."""
         from reconciler.workspace.node_requests import NodeRequests
 
         self._node_requests = self._node_requests or NodeRequests()
-        return self._node_requests.settle(plan, actual.node_asks, self.provider, lambda: self.lease(holder))
+        return self._node_requests.settle(
+            plan, actual.node_asks if actual else None, self.provider, lambda: self.lease(holder)
+        )
 
     def _record_writer(self, holder: str) -> RecordWriter:
         from reconciler.observe.refresh import RecordWriter

@@ -25,6 +25,11 @@ kind: Node
 metadata: {{name: {name}}}
 spec: {{resourceGroup: all}}
 """
+GANG = """
+  cluster: {mode: multi-node, roles: {main: 1, sub: 1}}
+  command: [sleep, "1000"]
+  resources: {cpu: 1, memory: 64MiB, cuda.device: 5}
+"""
 GPUS = """
   command: [sleep, "1000"]
   resources: {{cpu: 1, memory: 64MiB, cuda.device: {count}}}
@@ -72,16 +77,26 @@ def phase_of(repo: Repo, name: str) -> str:
     return str(found["phase"])
 
 
-def test_a_session_without_room_gets_a_node_from_an_autoscaler(
+def asked_parts(lab: Kubernetes, namespace: str) -> int:
+    """How many objects of requests there are."""
+    return sum(
+        "bai.dev/node-request" in each["metadata"].get("labels", {})
+        for items in parts(lab, namespace).values()
+        for each in items
+    )
+
+
+def test_sessions_without_room_get_nodes_from_an_autoscaler(
     repo: Repo, kubernetes: Kubernetes, kube_namespace: str
 ) -> None:
+    """A gang gets both of its nodes, and no third one; who asks for more than the pool may have is told."""
     if why := autoscaler.why_not():
         pytest.skip(why)
     want(repo, "first", GPUS.format(count=8))
     one_pass(repo)
-    assert parts(kubernetes, kube_namespace)["requests"] == []
-    want(repo, "more", GPUS.format(count=5))
-    assert "1 node to be asked for by the loop" in squeezed(repo("plan").out)
+    assert asked_parts(kubernetes, kube_namespace) == 0
+    want(repo, "gang", GANG)
+    assert "2 nodes to be asked for by the loop" in squeezed(repo("plan").out)
     one_pass(repo)
     (request,) = parts(kubernetes, kube_namespace)["requests"]
     with contextlib.closing(autoscaler.Autoscaler(kubernetes, nodes=3)) as scaler:
@@ -90,30 +105,26 @@ def test_a_session_without_room_gets_a_node_from_an_autoscaler(
             found = autoscaler.nodes_of_pool(kubernetes)
             return {name: uid for name, uid in found.items() if name != "pool-0"}
 
-        until(new, lambda: f"a node comes: {scaler.daemon.tail()}", seconds=300, pause=0.5)
-        ((name, uid),) = new().items()
-        autoscaler.publish(kubernetes, name, uid)
-        said = squeezed(repo("plan").out)
-        assert f"ProvisioningRequest {kube_namespace}/{request['metadata']['name']}: provisioned" in said
-        assert f"no document names {name} of its pool" in said
-        repo.write("node.yaml", NODE.format(name=name))
+        until(lambda: len(new()) == 2, lambda: f"nodes come: {scaler.daemon.tail()}", seconds=300, pause=0.5)
+        for name, uid in new().items():
+            autoscaler.publish(kubernetes, name, uid)
+        told = f"ProvisioningRequest {kube_namespace}/{request['metadata']['name']}: provisioned"
+        until(lambda: told in squeezed(repo("plan").out), "it says so")
+        said = squeezed(repo("describe", "session/gang").out)
+        assert told in said and f"no document names {', '.join(sorted(new()))} of its pool" in said
+        repo.write("nodes.yaml", "---\n".join(NODE.format(name=name) for name in new()))
 
         def runs() -> bool:
             one_pass(repo)
-            return phase_of(repo, "more") == "RUNNING"
+            return phase_of(repo, "gang") == "RUNNING"
 
-        until(runs, lambda: f"it has its node: {repo('plan').out}", pause=0.5)
-    assert set(new()) == {name}, "one node, and no second one"
-    until(
-        lambda: (
-            not parts(kubernetes, kube_namespace)["requests"]
-            and not parts(kubernetes, kube_namespace)["templates"]
-        ),
-        "nothing is asked for any more",
-    )
-    asked = [
-        each
-        for each in parts(kubernetes, kube_namespace)["claims"]
-        if "bai.dev/node-request" in each["metadata"].get("labels", {})
-    ]
-    assert asked == []
+        until(runs, lambda: f"it has its nodes: {repo('plan').out}", pause=0.5)
+        assert len(new()) == 2
+        until(lambda: asked_parts(kubernetes, kube_namespace) == 0, "nothing is asked for any more")
+        want(repo, "more", GPUS.format(count=8))
+        one_pass(repo)
+        told = "no capacity found, tried again by the autoscaler: CapacityIsNotFound"
+        until(lambda: told in squeezed(repo("plan").out), lambda: repo("plan").out, pause=0.5)
+    assert len(new()) == 2
+    repo.ok("destroy", "--yes")
+    until(lambda: asked_parts(kubernetes, kube_namespace) == 0, "with its session its request goes")

@@ -20,6 +20,7 @@ def destroy(
     parallel: Parallel = 32,
 ) -> None:
     """Stop and remove everything that this repository runs in the cluster, and forget it."""
+    from bai.actor import current_actor
     from bai.cli.confirm import confirm
     from bai.cli.plans.execute_plan import execute_completely
     from bai.cli.plans.show_plan import show_plan
@@ -39,5 +40,8 @@ def destroy(
             return
         typer.echo("")
         confirm(f"{plan_summary(plan)} Really destroy?", yes=yes)
+        wrong = () if targets else workspace.settle_node_requests(plan, None, current_actor())
+        for line in wrong:
+            typer.echo(f"warning: {line}", err=True)
         if not execute_completely(settings, workspace, plan, parallel, destroys=True):
             raise typer.Exit(1)

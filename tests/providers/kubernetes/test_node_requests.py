@@ -10,6 +10,7 @@ import pytest
 
 from providers.autoscaling.values import NodeAsks, NodeNeed, NodeRequest, owner_mark
 from providers.kubernetes.api.client import ApiClient
+from providers.kubernetes.observe.node_asks import NOTHING
 from providers.kubernetes.provider import KubernetesProvider
 from schemas.problems.errors.provider import ProviderUnavailable
 from tests.lab.kubernetes.api import CORE, RESOURCE
@@ -81,12 +82,12 @@ def counts(cluster: Cluster) -> dict[str, int]:
     return {name: len(items) for name, items in parts(cluster).items()}
 
 
-NOTHING = {"requests": 0, "templates": 0, "claims": 0}
+NONE = {"requests": 0, "templates": 0, "claims": 0}
 WHOLE = {"requests": 1, "templates": 2, "claims": 2}
 
 
 def is_gone(cluster: Cluster) -> None:
-    until(lambda: counts(cluster) == NOTHING, lambda: f"nothing is left: {counts(cluster)}", pause=0.1)
+    until(lambda: counts(cluster) == NONE, lambda: f"nothing is left: {counts(cluster)}", pause=0.1)
 
 
 def test_a_request_is_what_pods_of_the_session_would_ask_for(
@@ -113,7 +114,7 @@ def test_a_request_is_what_pods_of_the_session_would_ask_for(
     assert counted == [32, 8] and "resourceClaims" not in second
     (container,) = second["containers"]
     assert container["resources"]["requests"] == {
-        "cpu": "500m", "memory": "1Mi", "hugepages-2Mi": "2Mi",
+        "cpu": "500m", "memory": "1048576", "hugepages-2Mi": "2097152",
     }  # fmt: skip
     provider.withdraw_request(asks(provider).requests[wanted.key])
     is_gone(cluster)
@@ -150,12 +151,17 @@ def test_what_a_cut_off_attempt_left_can_be_withdrawn(cluster: Cluster, provider
         is_gone(cluster)
 
 
-def test_two_replicas_at_once_make_one_request(cluster: Cluster, provider: KubernetesProvider) -> None:
-    wanted, other = request(cluster), cluster.open(**OPTIONS)
-    asks(provider), asks(other)
+def test_two_replicas_make_one_request(
+    cluster: Cluster, provider: KubernetesProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wanted, other, late = request(cluster), cluster.open(**OPTIONS), cluster.open(**OPTIONS)
     provider.ask_for_nodes(wanted)
+    other.ask_for_nodes(wanted)
+    assert counts(cluster) == WHOLE
+    # One that looked a moment before there was any.
+    monkeypatch.setattr(late.observer.asks, "look", lambda: NOTHING)
     with pytest.raises(ProviderUnavailable, match="is there already"):
-        other.ask_for_nodes(wanted)
+        late.ask_for_nodes(wanted)
     assert counts(cluster) == WHOLE
     provider.withdraw_request(asks(provider).requests[wanted.key])
     is_gone(cluster)
