@@ -10,6 +10,9 @@ from pathlib import Path
 import pytest
 
 from providers.autoscaling.values import AskedNodes, NodeAsks, NodeNeed, NodeRequest, owner_mark
+from providers.base import Observation
+from providers.fake import FakeProvider, World
+from reconciler.gitops.directives import Directive, issue_directive
 from reconciler.plan.pipeline import make_plan
 from reconciler.plan.place.node_requests import CODE
 from reconciler.plan.plan_request import PlanRequest
@@ -17,7 +20,9 @@ from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Plan
 from reconciler.workspace.node_requests import NodeRequests
 from schemas.problems.errors.provider import ProviderUnavailable
+from schemas.problems.errors.repository import InvalidRepository
 from tests.reconciler.lab import BASE, REPO, Lab, session
+from tests.reconciler.test_loop import House
 
 POOL = "nodeSelector: {pool: gpus}"
 KUBERNETES = "{{provider: kubernetes, kubernetes: {{provisioningRequests: {{default: {{{pool}}}}}}}}}"
@@ -292,3 +297,91 @@ def test_what_is_refused_is_said_and_holds_nobody_up(tmp_path: Path) -> None:
         "no node is asked for, for Session/p/a", "no node is asked for, for Session/p/b",
     ]  # fmt: skip
     assert asker.calls == ["lease", "ask Session/p/a", "ask Session/p/b"]
+
+
+def test_a_group_that_is_not_there_is_a_mistake(tmp_path: Path) -> None:
+    lab = made(tmp_path)
+    lab.write(
+        {"base": (lab.folder / "base.yaml").read_text().replace("Requests: {default:", "Requests: {h100:")}
+    )
+    with pytest.raises(InvalidRepository) as refused:
+        lab.desired()
+    (problem,) = refused.value.problems
+    assert "h100" in str(problem) and "base.yaml" in str(problem)
+
+
+@pytest.mark.parametrize("pool", ["", "nodeSelector: {}", f"{POOL}, maxNodes: 0", f"{POOL}, maxNodes: 33"])
+def test_a_pool_has_labels_and_a_limit(tmp_path: Path, pool: str) -> None:
+    """Without labels any pool of the cluster would grow."""
+    with pytest.raises(InvalidRepository):
+        made(tmp_path, pool).desired()
+
+
+class Grower(FakeProvider):
+    """A provider of nodes that an autoscaler looks after."""
+
+    complete = True
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.requests: dict[tuple[str, str], AskedNodes] = {}
+
+    def observe(self) -> Observation:
+        found = replace(super().observe(), node_asks=NodeAsks(dict(self.requests)))
+        return found if self.complete else replace(found, complete=False, errors=("half of it",))
+
+    def ask_for_nodes(self, request: NodeRequest) -> None:
+        assert request.key not in self.requests, "once"
+        own = owner_mark(request.repo, request.cluster)
+        self.requests[request.key] = asked(request, owner=own)
+
+    def withdraw_request(self, asked: AskedNodes) -> None:
+        del self.requests[asked.key]
+
+    def requests_left(self, repo: str, cluster: str) -> list[AskedNodes]:
+        return list(self.requests.values())
+
+
+@pytest.fixture
+def house(tmp_path: Path) -> Iterator[House]:
+    made = House(tmp_path, Grower)
+    made.write("base", BASE.replace("{provider: fake}", KUBERNETES.format(pool=POOL)))
+    made.workspace = made.workspace.reloaded()
+    made.workspace.provider = made.provider
+    made.loop = made.make()
+    yield made
+    made.close()
+
+
+def requests_of(house: House) -> list[str]:
+    assert isinstance(house.provider, Grower)
+    return sorted(name.rpartition("-")[0] for _, name in house.provider.requests)
+
+
+def test_the_loop_asks_keeps_asking_and_stops_with_the_session(house: House) -> None:
+    assert isinstance(house.provider, Grower)
+    house.write("a", session("a", GPUS.format(count=8)))
+    house.once()
+    assert requests_of(house) == ["a"]
+    house.once()
+    house.provider.complete = False
+    house.write("b", session("b", GPUS.format(count=8)))
+    house.once()
+    assert requests_of(house) == ["a"], "what is not seen whole changes nothing"
+    house.provider.complete = True
+    house.once()
+    assert requests_of(house) == ["a", "b"]
+    (house.folder / "a.yaml").unlink()
+    house.once()
+    assert requests_of(house) == ["b"]
+
+
+def test_a_loop_that_changes_nothing_asks_for_nothing(house: House) -> None:
+    house.loop = house.make(observe_only=True)
+    house.write("a", session("a", GPUS.format(count=8)))
+    house.once()
+    assert requests_of(house) == []
+    house.loop = house.make()
+    issue_directive(house.workspace.store, "here", "suspend", Directive("ada", 1.0))
+    house.once()
+    assert requests_of(house) == []
