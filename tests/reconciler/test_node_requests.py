@@ -37,6 +37,12 @@ kind: Quota
 metadata: {name: q}
 spec: {subject: {project: p}, total: {cuda.device: 10}}
 """
+POLICY = """
+apiVersion: bai/v1
+kind: Policy
+metadata: {name: known}
+spec: {guards: {images: {allowed: [registry.example/good]}}}
+"""
 OURS = owner_mark(REPO, "here")
 
 
@@ -385,3 +391,14 @@ def test_a_loop_that_changes_nothing_asks_for_nothing(house: House) -> None:
     issue_directive(house.workspace.store, "here", "suspend", Directive("ada", 1.0))
     house.once()
     assert requests_of(house) == []
+
+
+def test_who_is_refused_by_a_policy_has_no_node_asked_for(house: House) -> None:
+    house.write("policy", POLICY)
+    house.write("a", session("a", GPUS.format(count=8)))
+    house.write("b", session("b", GPUS.format(count=8).replace("i:1", "registry.example/good:1")))
+    said = house.once()
+    assert any(line.startswith("refused: Policy/known") for line in said)
+    assert requests_of(house) == ["b"]
+    house.once()
+    assert requests_of(house) == ["b"]
