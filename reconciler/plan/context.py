@@ -3,15 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from planner.model.plan_time import PlanTime
-from planner.model.types import NodeInfo, Outcome, Snapshot
+from planner.model.timed_memo import TimedMemo
+from planner.model.types import NodeInfo, Outcome, Running, SessionRequest, Snapshot, Wait
+from reconciler.plan.decide.decision import Decision
 from reconciler.plan.node_rollout import NodeRollout
+from reconciler.values.plan import Action
 from reconciler.values.state import Actual, Desired
 
 Planner = Callable[[Snapshot], Outcome]
 """Who places: the planner with its policies. Equal snapshots give equal outcomes."""
+
+
+class PlanMemory:
+    """What one plan leaves for the next one of the same options: by identity, what followed from a session.
+    It changes no plan. For one thread."""
+
+    def __init__(self) -> None:
+        self.decisions: TimedMemo[Decision | None] = TimedMemo()
+        self.asked: TimedMemo[str | Wait | None] = TimedMemo()
+        """Why a session waits that cannot be asked for; a text for one that has waited too long."""
+        self.requests: TimedMemo[SessionRequest] = TimedMemo()
+        self.running: TimedMemo[Running | None] = TimedMemo()
+        self.actions: TimedMemo[Action | None] = TimedMemo()
+        self._around: tuple[object, ...] = ()
+
+    def around(self, found: tuple[object, ...]) -> tuple[object, ...]:
+        """The same object as for the plan before, where it is equal."""
+        if found != self._around:
+            self._around = found
+        return self._around
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +62,10 @@ class PlanContext:
     """What becomes of the nodes that differ from their profiles; None where none does."""
     node_warnings: tuple[str, ...] = ()
     """Why nodes cannot be used."""
+    memory: PlanMemory = field(default_factory=PlanMemory, compare=False)
+    """What the plan before has left; it changes no plan."""
+    around: tuple[object, ...] = ()
+    """All that what follows from one session rests on beside that session."""
 
     def may_change(self, identity: str) -> bool:
         """Whether this plan may change a resource; none, where not everything could be seen."""

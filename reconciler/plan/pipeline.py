@@ -16,10 +16,11 @@ done. No stage reads what a later one makes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from reconciler.plan.actions.make_actions import make_actions
 from reconciler.plan.actions.order import order_actions
+from reconciler.plan.context import PlanMemory
 from reconciler.plan.decide.decide_sessions import decide_sessions
 from reconciler.plan.place.place_sessions import place_sessions
 from reconciler.plan.plan_request import PlanRequest
@@ -61,4 +62,5 @@ def make_study(request: PlanRequest) -> Study:
     placed = place_sessions(context, decisions, request.options.most_moves)
     actions = make_actions(context, decisions, placed)
     ordered = order_actions(context, actions, placed)
-    return Study(seal_plan(context, decisions, placed, ordered), context, placed)
+    plan = seal_plan(context, decisions, placed, ordered)
+    return Study(plan, replace(context, memory=PlanMemory()), placed)

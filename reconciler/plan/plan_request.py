@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
-from reconciler.plan.context import Planner
+from reconciler.plan.context import PlanMemory, Planner
 from reconciler.values.plan_options import WHOLE_PLAN, PlanOptions
 from reconciler.values.state import Actual, Desired
 
@@ -20,3 +20,5 @@ class PlanRequest:
     options: PlanOptions = WHOLE_PLAN
     place: Planner | None = None
     """The planner; None: `planner.place.place` with its built-in policies."""
+    memory: PlanMemory = field(default_factory=PlanMemory, compare=False)
+    """What the plan before has left."""

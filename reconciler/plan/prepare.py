@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from functools import partial
 
 from planner.model.plan_time import PlanTime
@@ -18,6 +18,9 @@ from reconciler.plan.provider_change import refuse_provider_change
 from reconciler.plan.targets import plan_scope
 from reconciler.values.plan_options import PlanOptions
 from schemas.problems.errors.plan import PlanError
+
+_OF_SESSIONS = frozenset({"existing", "balances"})
+"""Of what is there, sessions themselves, and what only the planner reads of those that have ended."""
 
 
 def prepare(request: PlanRequest) -> PlanContext:
@@ -45,9 +48,24 @@ def prepare(request: PlanRequest) -> PlanContext:
         replace_requests=match_sessions(options.replace, desired, scope, destroy=options.destroy),
         without=frozenset(options.without),
         node_warnings=warnings,
+        memory=request.memory,
     )
     rollout = None if options.destroy else plan_rollout(desired, actual, context.may_change, context.without)
-    return replace(context, rollout=rollout, nodes=_cordon(nodes, rollout))
+    around = request.memory.around(_around_sessions(request, scope, rollout))
+    return replace(context, rollout=rollout, nodes=_cordon(nodes, rollout), around=around)
+
+
+def _around_sessions(
+    request: PlanRequest, scope: frozenset[str] | None, rollout: NodeRollout | None
+) -> tuple[object, ...]:
+    """All that what follows from one session rests on beside that session and the time. The nodes of the
+    context follow from it."""
+    desired, repository, actual = request.desired, request.desired.repository, request.actual
+    return (
+        (desired.repo, desired.cluster, repository.stores, request.options, scope, rollout),
+        (repository.without_sessions, tuple(repository.machines.values())),
+        tuple(getattr(actual, each.name) for each in fields(actual) if each.name not in _OF_SESSIONS),
+    )
 
 
 def _refuse_contradictions(options: PlanOptions) -> None:

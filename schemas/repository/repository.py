@@ -59,6 +59,11 @@ class Repository:
         return iter(found)
 
     @cached_property
+    def without_sessions(self) -> tuple[Resource, ...]:
+        """All that is no session, kind by kind."""
+        return tuple(item for kind, each in self._by_kind.items() if kind is not Session for item in each)
+
+    @cached_property
     def _by_kind(self) -> dict[type[Resource], list[Resource]]:
         kinds: dict[type[Resource], list[Resource]] = {}
         for item in self.resources.values():

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
+from planner.model.plan_time import PlanTime
 from reconciler.plan.actions.action_set import ActionSet
 from reconciler.plan.actions.charges import charge_accounts
 from reconciler.plan.actions.move_actions import move_actions
@@ -32,7 +34,18 @@ def make_actions(context: PlanContext, decisions: Decisions, placed: PlacementRe
 
 def _session_actions(context: PlanContext, decisions: Decisions, placed: PlacementResult) -> Iterator[Action]:
     moved = {move.session for move in placed.moves}
-    for identity, decision in decisions.sessions.items():
-        if identity not in moved and (action := session_action(context, decision, placed)) is not None:
-            yield action
+
+    def make(identity: str, time: PlanTime) -> Action | None:
+        return session_action(replace(context, time=time), decisions.sessions[identity], placed)
+
+    found = context.memory.actions.values(
+        decisions.sessions,
+        (decisions.sessions, placed.placements, placed.waits, placed.evictions, placed.cancelled),
+        (context.around, placed.kept),
+        context.time,
+        make,
+        # What is begun rests on the nodes and the connections of others.
+        lasts=lambda action: action is None or action.verb == "no-op",
+    )
+    yield from (each for i, each in found.items() if each is not None and i not in moved)
     yield from move_actions(context, decisions.sessions, placed)

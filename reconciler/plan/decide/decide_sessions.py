@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.model.plan_time import PlanTime
 from reconciler.plan.context import PlanContext
 from reconciler.plan.decide.decision import Decision, Decisions
 from reconciler.plan.decide.drain import blocked_drains
@@ -35,21 +36,24 @@ def _decide_each(context: PlanContext) -> dict[str, Decision]:
     nodes = {node.name: node for node in desired.nodes}
     leaving = context.rollout.nodes_to_empty() if context.rollout is not None else {}
     unknown = bool(unknown_nodes(actual, desired))
-    found: dict[str, Decision] = {}
-    wanted = () if context.destroy else tuple(desired.sessions())
-    for identity in sorted({*wanted, *(i for i in actual.existing if ref_of(i).kind == "Session")}):
+    wanted = {} if context.destroy else desired.sessions()
+
+    def decide(identity: str, time: PlanTime) -> Decision | None:
         existing = actual.existing.get(identity)
         if existing is None and unknown:
-            continue  # It may be on one of these nodes, and a record would say that it is not.
-        if context.may_change(identity):
-            if context.destroy:
-                found[identity] = Decision(identity, "delete", None, existing, cause=DESTROYED)
-            else:
-                need = decide_session(identity, desired, existing, actual.capabilities, nodes, leaving)
-                found[identity] = apply_lifecycle(need, desired, actual, context.time)
-        elif existing is not None:
-            found[identity] = _keep_as_it_is(existing)
-    return found
+            return None  # It may be on one of these nodes, and a record would say that it is not.
+        if not context.may_change(identity):
+            return _keep_as_it_is(existing) if existing is not None else None
+        if context.destroy:
+            return Decision(identity, "delete", None, existing, cause=DESTROYED)
+        need = decide_session(identity, desired, existing, actual.capabilities, nodes, leaving)
+        return apply_lifecycle(need, desired, actual, time)
+
+    others = [i for i in actual.existing if i not in wanted and ref_of(i).kind == "Session"]
+    decided = context.memory.decisions.values(
+        sorted([*wanted, *others]), (wanted, actual.existing), context.around, context.time, decide
+    )
+    return {identity: decision for identity, decision in decided.items() if decision is not None}
 
 
 def _keep_as_it_is(existing: Existing) -> Decision:

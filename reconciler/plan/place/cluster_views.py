@@ -9,7 +9,7 @@ from planner.model.types import NodeInfo, Placement, Running, Snapshot
 from reconciler.plan.context import PlanContext
 from reconciler.plan.place.held_placements import held_now
 from reconciler.plan.place.placement_result import PlacementResult
-from reconciler.plan.place.snapshot import make_snapshot
+from reconciler.plan.place.snapshot import make_snapshot, running_session
 from reconciler.values.state import Actual, Desired, Existing
 
 
@@ -46,8 +46,10 @@ def snapshot_now(desired: Desired, actual: Actual, nodes: Mapping[str, NodeInfo]
         for item, _ in held
         if not item.protected and not (item.id in wanted and wanted[item.id].protected)
     }
-    return make_snapshot(desired, actual, nodes, held, (), now, movable)
+    running = [running_session(item, at, desired, nodes, movable=item.id in movable) for item, at in held]
+    return make_snapshot(desired, actual, nodes, running, (), now)
 
 
-def _snapshot(context: PlanContext, running: Iterable[tuple[Existing, Placement]]) -> Snapshot:
+def _snapshot(context: PlanContext, held: Iterable[tuple[Existing, Placement]]) -> Snapshot:
+    running = [running_session(*one, context.desired, context.nodes) for one in held]
     return make_snapshot(context.desired, context.actual, context.nodes, running, (), context.time.seconds)

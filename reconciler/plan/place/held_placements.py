@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 from planner.model.types import Placement
 from reconciler.plan.decide.decision import Decision
@@ -11,19 +11,15 @@ from reconciler.values.session_phase import ENDED, LIVE
 from reconciler.values.state import Actual, Existing
 
 
-def held_while_placing(
-    decisions: Mapping[str, Decision], kept: Collection[str] = ()
-) -> list[tuple[Existing, Placement]]:
-    """Sessions that keep what they hold while others are placed, `kept` ones among them."""
-    keeping = []
-    for decision in decisions.values():
-        existing = decision.existing
-        if existing is None:
-            continue
-        placement = existing.recorded.placement if decision.id in kept else decision.placement
-        if placement is not None and (decision.id in kept or decision.need in ("keep", "repair", "away")):
-            keeping.append((existing, placement))
-    return keeping
+def held_while_placing(decision: Decision, kept: Collection[str] = ()) -> tuple[Existing, Placement] | None:
+    """What a session keeps while others are placed, `kept` ones among them; None where it keeps nothing."""
+    existing = decision.existing
+    if existing is None:
+        return None
+    placement = existing.recorded.placement if decision.id in kept else decision.placement
+    if placement is not None and (decision.id in kept or decision.need in ("keep", "repair", "away")):
+        return existing, placement
+    return None
 
 
 def held_now(actual: Actual) -> list[tuple[Existing, Placement]]:

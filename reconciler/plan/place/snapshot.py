@@ -121,22 +121,17 @@ def make_snapshot(
     desired: Desired,
     actual: Actual,
     nodes: Mapping[str, NodeInfo],
-    running: Iterable[tuple[Existing, Placement]],
+    running: Iterable[Running],
     pending: Iterable[SessionRequest],
     now: float,
-    movable: Collection[str] = (),
 ) -> Snapshot:
-    """The planner's input: what runs keeps its placement, what others hold counts as taken. Only `movable`
-    sessions may be pushed out, if they are preemptible."""
-    held = [_running_session(existing, placement, desired) for existing, placement in running]
-    held = [one if one.request.id in movable else _not_preemptible(one) for one in held]
-    held += foreign_holds(desired, actual.holds, nodes)
-    held += _left_over_holds(actual, nodes)
+    """The planner's input: what runs keeps its placement, what others hold counts as taken."""
+    others = [*foreign_holds(desired, actual.holds, nodes), *_left_over_holds(actual, nodes)]
     return Snapshot(
         nodes=tuple(nodes[name] for name in sorted(nodes)),
         groups=tuple(group_info(group) for _, group in sorted(desired.groups.items())),
         quotas=_quotas(desired, actual),
-        running=tuple(_on_known_nodes(each, nodes) for each in held),
+        running=(*running, *(_on_known_nodes(each, nodes) for each in others)),
         pending=tuple(sorted(pending, key=lambda each: each.id)),
         now=now,
         usage={user: balance.decayed(now) for user, balance in actual.balances.items()},
@@ -152,7 +147,21 @@ def _quotas(desired: Desired, actual: Actual) -> tuple[QuotaLimit, ...]:
     )
 
 
-def _running_session(existing: Existing, placement: Placement, desired: Desired) -> Running:
+def running_session(
+    existing: Existing,
+    placement: Placement,
+    desired: Desired,
+    nodes: Mapping[str, NodeInfo],
+    *,
+    movable: bool = False,
+) -> Running:
+    """A session that holds something, on the nodes that are planned with. It may be pushed out only if it is
+    `movable`, and preemptible."""
+    found = _as_recorded(existing, placement, desired)
+    return _on_known_nodes(found if movable else _not_preemptible(found), nodes)
+
+
+def _as_recorded(existing: Existing, placement: Placement, desired: Desired) -> Running:
     record = existing.recorded
     session = desired.sessions().get(existing.id)
     if session is None or desired.digests[existing.id] != record.digest:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
-from planner.model.types import HELD, Outcome, Placement, Reason, SessionRequest, Snapshot, Wait
+from planner.model.plan_time import PlanTime
+from planner.model.types import HELD, Outcome, Placement, Reason, Running, SessionRequest, Snapshot, Wait
 from reconciler.plan.context import PlanContext
 from reconciler.plan.decide.decision import Decision
 from reconciler.plan.decide.node_loss import ghosts_at, node_loss_rule, unknown_nodes_reason
@@ -14,7 +16,7 @@ from reconciler.plan.nodes.volume_hosts import volume_obstacle
 from reconciler.plan.place import gpu_fractions
 from reconciler.plan.place.held_placements import held_now, held_while_placing
 from reconciler.plan.place.placement_result import PlacementResult
-from reconciler.plan.place.snapshot import make_snapshot
+from reconciler.plan.place.snapshot import make_snapshot, running_session
 from reconciler.plan.planner_values import session_request
 from reconciler.values.changes.change import ChangeKind
 from reconciler.values.records import HOLDING
@@ -24,6 +26,7 @@ from schemas.kinds.resource_group import ResourceGroup
 from schemas.kinds.session import Session
 from schemas.values.resource_ref import identity_of
 
+_PLACING = frozenset({"place", "resize"})
 _FREEING = frozenset({"delete", "place", "resize", "finish", "stop"})
 _MAY_WAIT = frozenset({ChangeKind.FIELD, ChangeKind.RESTART, ChangeKind.NODE_LOSS})
 """Changes for which what runs may run on until there is room."""
@@ -75,27 +78,52 @@ def _make_planner_input(
     kept: Mapping[str, Wait],
 ) -> Snapshot:
     architectures = frozenset(node.hardware.architecture for node in context.nodes.values())
-    pending = [_planner_request(context, decision, decisions, unmet, architectures) for decision in askers]
-    running = held_while_placing(decisions, kept)
-    movable = frozenset() if context.destroy else frozenset(_evictable(context, decisions))
-    return make_snapshot(
-        context.desired, context.actual, context.nodes, running, pending, context.time.seconds, movable
+    asking = {decision.id: decision for decision in askers}
+
+    def request(identity: str, time: PlanTime) -> SessionRequest:
+        own = replace(context, time=time)
+        return _planner_request(own, asking[identity], decisions, unmet, architectures)
+
+    pending = context.memory.requests.values(
+        asking,
+        (asking,),
+        context.around,
+        context.time,
+        request,
+        lasts=lambda found: not found.depends_on,  # Others' decisions count for these.
     )
+    running = _running_sessions(context, decisions, frozenset(kept))
+    now = context.time.seconds
+    return make_snapshot(context.desired, context.actual, context.nodes, running, pending.values(), now)
 
 
-def _evictable(context: PlanContext, decisions: Mapping[str, Decision]) -> Iterator[str]:
-    """Sessions that this plan may stop for others: within its scope, as their documents say, unprotected."""
-    for identity, decision in decisions.items():
-        session, existing = decision.session, decision.existing
-        if session is None or existing is None or not context.may_change(identity):
-            continue
-        # One whose stop was begun, for the same reason perhaps, would only be started again to be stopped.
-        kinds = {change.kind for change in decision.changes}
-        begun = decision.need == "repair" and kinds == {ChangeKind.TERMINATION}
-        if decision.need != "keep" and not begun:
-            continue
-        if not existing.protected and not session.protected:
-            yield identity
+def _running_sessions(
+    context: PlanContext, decisions: Mapping[str, Decision], kept: frozenset[str]
+) -> list[Running]:
+    """Those that keep what they hold while others are placed, `kept` ones among them."""
+
+    def running(identity: str, time: PlanTime) -> Running | None:
+        decision = decisions[identity]
+        held = held_while_placing(decision, kept)
+        if held is None:
+            return None
+        movable = not context.destroy and _is_evictable(context, decision)
+        return running_session(*held, context.desired, context.nodes, movable=movable)
+
+    around = (context.around, kept)
+    found = context.memory.running.values(decisions, (decisions,), around, context.time, running)
+    return [one for one in found.values() if one is not None]
+
+
+def _is_evictable(context: PlanContext, decision: Decision) -> bool:
+    """Whether this plan may stop it for others: within its scope, as its document says, unprotected."""
+    session, existing = decision.session, decision.existing
+    if session is None or existing is None or not context.may_change(decision.id):
+        return False
+    # One whose stop was begun, for the same reason perhaps, would only be started again to be stopped.
+    kinds = {change.kind for change in decision.changes}
+    begun = decision.need == "repair" and kinds == {ChangeKind.TERMINATION}
+    return (decision.need == "keep" or begun) and not existing.protected and not session.protected
 
 
 def _evicted_waits(outcome: Outcome) -> dict[str, Wait]:
@@ -149,25 +177,17 @@ def _partition_sessions(
     refused: dict[str, Wait] = {}
     askers: dict[str, Decision] = {}
     unknown = unknown_nodes_reason(context.actual, context.desired)
-    for identity, decision in decisions.items():
-        if decision.need not in ("place", "resize") or decision.session is None:
-            continue
-        if decision.session.spec.hold:
-            refused[identity] = Wait(identity, decision.session.spec.resource_group or "", 0, (_HELD,))
-            continue
-        late = _pending_timeout(context, decision)
-        why = gpu_fractions.fraction_obstacle(decision.session, context.desired, context.actual.capabilities)
-        unsure = unknown or _ghost_obstacle(context, decision)
-        if late:
-            cancelled[identity] = late
-        elif why or unsure:
-            group = decision.session.spec.resource_group or ""
-            reason = Reason("fraction-not-enforced", why) if why else Reason("not-observed", unsure)
-            refused[identity] = Wait(identity, group, 0, (reason,))
-        elif unfit := _document_obstacle(decision.session, context):
-            refused[identity] = Wait(identity, decision.session.spec.resource_group or "", 0, (unfit,))
+    placing = {i: each for i, each in decisions.items() if each.need in _PLACING and each.session is not None}
+    answers = context.memory.asked.values(
+        placing, (placing,), context.around, context.time, partial(_refusal, context, placing, unknown)
+    )
+    for identity, answer in answers.items():
+        if answer is None:
+            askers[identity] = placing[identity]
+        elif isinstance(answer, Wait):
+            refused[identity] = answer
         else:
-            askers[identity] = decision
+            cancelled[identity] = answer
     blind = (
         ""
         if context.actual.complete
@@ -181,6 +201,28 @@ def _partition_sessions(
                 reason = Reason("not-observed", blind)
                 refused[identity] = Wait(identity, group, 0, (reason,))
     return cancelled, refused, askers
+
+
+def _refusal(
+    context: PlanContext, placing: Mapping[str, Decision], unknown: str, identity: str, time: PlanTime
+) -> Wait | str | None:
+    """Why a session waits that the planner is not asked about; a text for one that has waited too long."""
+    decision = placing[identity]
+    session = decision.session
+    assert session is not None
+    group = session.spec.resource_group or ""
+    if session.spec.hold:
+        return Wait(identity, group, 0, (_HELD,))
+    late = _pending_timeout(context, decision, time)
+    why = gpu_fractions.fraction_obstacle(session, context.desired, context.actual.capabilities)
+    unsure = unknown or _ghost_obstacle(context, decision)
+    if late:
+        return late
+    if why or unsure:
+        reason = Reason("fraction-not-enforced", why) if why else Reason("not-observed", unsure)
+        return Wait(identity, group, 0, (reason,))
+    unfit = _document_obstacle(session, context)
+    return Wait(identity, group, 0, (unfit,)) if unfit else None
 
 
 def _document_obstacle(session: Session, context: PlanContext) -> Reason | None:
@@ -203,14 +245,14 @@ def _observation_errors(context: PlanContext) -> str:
     return "; ".join(context.actual.errors) or "the provider could not say why"
 
 
-def _pending_timeout(context: PlanContext, decision: Decision) -> str:
+def _pending_timeout(context: PlanContext, decision: Decision, time: PlanTime) -> str:
     existing, session = decision.existing, decision.session
     if existing is None or session is None or existing.recorded.phase != "PENDING" or decision.changes:
         return ""
     group = context.desired.resources.get(identity_of("ResourceGroup", session.spec.resource_group or ""))
     limit = group.spec.queue_options.pending_timeout if isinstance(group, ResourceGroup) else None
     since = existing.recorded.enqueued_at
-    if limit is None or since is None or not context.time.after(since + limit):
+    if limit is None or since is None or not time.after(since + limit):
         return ""
     return f"waited longer than {limit} s, the group's pendingTimeout"
 
@@ -304,7 +346,8 @@ def _count_from_now(context: PlanContext, decisions: Mapping[str, Decision], out
     if not freed:
         return outcome
     held, now = held_now(context.actual), context.time.seconds
-    before = make_snapshot(context.desired, context.actual, context.nodes, held, (), now)
+    running = [running_session(*one, context.desired, context.nodes) for one in held]
+    before = make_snapshot(context.desired, context.actual, context.nodes, running, (), now)
     return outcome.counted_from(_ask_planner(context, before))
 
 
