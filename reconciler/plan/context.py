@@ -4,31 +4,33 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from planner.model.plan_time import PlanTime
-from planner.model.timed_memo import TimedMemo
-from planner.model.types import NodeInfo, Outcome, Running, SessionRequest, Snapshot, Wait
-from reconciler.plan.decide.decision import Decision
+from planner.model.types import NodeInfo, Outcome, Snapshot
 from reconciler.plan.node_rollout import NodeRollout
-from reconciler.values.plan import Action
 from reconciler.values.state import Actual, Desired
+
+M = TypeVar("M")
 
 Planner = Callable[[Snapshot], Outcome]
 """Who places: the planner with its policies. Equal snapshots give equal outcomes."""
 
 
 class PlanMemory:
-    """What one plan leaves for the next one of the same options: by identity, what followed from a session.
-    It changes no plan. For one thread."""
+    """What the stages of one plan leave for the next one of the same options. It changes no plan. For one
+    thread."""
 
     def __init__(self) -> None:
-        self.decisions: TimedMemo[Decision | None] = TimedMemo()
-        self.asked: TimedMemo[str | Wait | None] = TimedMemo()
-        """Why a session waits that cannot be asked for; a text for one that has waited too long."""
-        self.requests: TimedMemo[SessionRequest] = TimedMemo()
-        self.running: TimedMemo[Running | None] = TimedMemo()
-        self.actions: TimedMemo[Action | None] = TimedMemo()
+        self._left: dict[type[object], object] = {}
         self._around: tuple[object, ...] = ()
+
+    def of(self, kind: type[M]) -> M:
+        """What a stage has left, each in a type of its own; empty where there is nothing."""
+        found = self._left.get(kind)
+        if not isinstance(found, kind):
+            found = self._left[kind] = kind()
+        return found
 
     def around(self, found: tuple[object, ...]) -> tuple[object, ...]:
         """The same object as for the plan before, where it is equal."""

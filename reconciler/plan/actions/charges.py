@@ -20,6 +20,9 @@ def charge_accounts(
     sessions = context.desired.sessions()
     found = []
     for action in actions:
+        if action.before is action.after:
+            found.append(action)
+            continue
         after, session = action.session_after, sessions.get(action.id)
         group = context.desired.groups.get(after.placement.group) if after and after.placement else None
         use = known.get(group.name) if group else None

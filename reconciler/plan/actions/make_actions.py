@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.model.plan_time import PlanTime
+from planner.model.timed_memo import TimedMemo
 from reconciler.plan.actions.action_set import ActionSet
 from reconciler.plan.actions.charges import charge_accounts
 from reconciler.plan.actions.move_actions import move_actions
@@ -18,6 +19,10 @@ from reconciler.plan.images.early_pulls import add_early_pulls
 from reconciler.plan.nodes.node_actions import add_node_actions
 from reconciler.plan.place.placement_result import PlacementResult
 from reconciler.values.plan import Action
+
+
+class _ActionMemo(TimedMemo[Action | None]):
+    """By identity of the session."""
 
 
 def make_actions(context: PlanContext, decisions: Decisions, placed: PlacementResult) -> ActionSet:
@@ -34,13 +39,14 @@ def make_actions(context: PlanContext, decisions: Decisions, placed: PlacementRe
 
 def _session_actions(context: PlanContext, decisions: Decisions, placed: PlacementResult) -> Iterator[Action]:
     moved = {move.session for move in placed.moves}
+    skips = {identity: wait.skips for identity, wait in placed.waits.items() if wait.skips}
 
     def make(identity: str, time: PlanTime) -> Action | None:
         return session_action(replace(context, time=time), decisions.sessions[identity], placed)
 
-    found = context.memory.actions.values(
+    found = context.memory.of(_ActionMemo).values(
         decisions.sessions,
-        (decisions.sessions, placed.placements, placed.waits, placed.evictions, placed.cancelled),
+        (decisions.sessions, placed.placements, skips, placed.evictions, placed.cancelled),
         (context.around, placed.kept),
         context.time,
         make,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.model.plan_time import PlanTime
+from planner.model.timed_memo import TimedMemo
 from reconciler.plan.context import PlanContext
 from reconciler.plan.decide.decision import Decision, Decisions
 from reconciler.plan.decide.drain import blocked_drains
@@ -16,6 +17,10 @@ from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import LIVE
 from reconciler.values.state import Existing
 from schemas.values.resource_ref import ref_of
+
+
+class _DecisionMemo(TimedMemo[Decision | None]):
+    """By identity of the session."""
 
 
 def decide_sessions(context: PlanContext) -> Decisions:
@@ -50,7 +55,7 @@ def _decide_each(context: PlanContext) -> dict[str, Decision]:
         return apply_lifecycle(need, desired, actual, time)
 
     others = [i for i in actual.existing if i not in wanted and ref_of(i).kind == "Session"]
-    decided = context.memory.decisions.values(
+    decided = context.memory.of(_DecisionMemo).values(
         sorted([*wanted, *others]), (wanted, actual.existing), context.around, context.time, decide
     )
     return {identity: decision for identity, decision in decided.items() if decision is not None}

@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from planner.model.plan_time import PlanTime
+from planner.model.timed_memo import TimedMemo
 from planner.model.types import HELD, Outcome, Placement, Reason, Running, SessionRequest, Snapshot, Wait
 from reconciler.plan.context import PlanContext
 from reconciler.plan.decide.decision import Decision
@@ -31,6 +32,18 @@ _FREEING = frozenset({"delete", "place", "resize", "finish", "stop"})
 _MAY_WAIT = frozenset({ChangeKind.FIELD, ChangeKind.RESTART, ChangeKind.NODE_LOSS})
 """Changes for which what runs may run on until there is room."""
 _HELD = Reason(HELD, "held by its document (`hold: true`); `bai release` lets it into its queue")
+
+
+class _RefusalMemo(TimedMemo[Wait | str | None]):
+    """By identity of the session."""
+
+
+class _RequestMemo(TimedMemo[SessionRequest]):
+    """By identity of the session."""
+
+
+class _RunningMemo(TimedMemo[Running | None]):
+    """By identity of the session."""
 
 
 def solve(context: PlanContext, decisions: Mapping[str, Decision]) -> PlacementResult:
@@ -84,7 +97,7 @@ def _make_planner_input(
         own = replace(context, time=time)
         return _planner_request(own, asking[identity], decisions, unmet, architectures)
 
-    pending = context.memory.requests.values(
+    pending = context.memory.of(_RequestMemo).values(
         asking,
         (asking,),
         context.around,
@@ -111,7 +124,7 @@ def _running_sessions(
         return running_session(*held, context.desired, context.nodes, movable=movable)
 
     around = (context.around, kept)
-    found = context.memory.running.values(decisions, (decisions,), around, context.time, running)
+    found = context.memory.of(_RunningMemo).values(decisions, (decisions,), around, context.time, running)
     return [one for one in found.values() if one is not None]
 
 
@@ -178,7 +191,7 @@ def _partition_sessions(
     askers: dict[str, Decision] = {}
     unknown = unknown_nodes_reason(context.actual, context.desired)
     placing = {i: each for i, each in decisions.items() if each.need in _PLACING and each.session is not None}
-    answers = context.memory.asked.values(
+    answers = context.memory.of(_RefusalMemo).values(
         placing, (placing,), context.around, context.time, partial(_refusal, context, placing, unknown)
     )
     for identity, answer in answers.items():
