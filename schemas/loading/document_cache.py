@@ -13,6 +13,7 @@ from schemas.files.sources import DirectorySource, Source, SourceFile
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node
 from schemas.kinds.session import Session
+from schemas.loading.changed_sessions import LoadedFiles, with_changed_sessions
 from schemas.loading.draft import Draft
 from schemas.loading.parsed_file import ParsedFile, parse_file
 from schemas.problems.errors.repository import CannotRead
@@ -73,11 +74,10 @@ class DocumentCache:
         known = self._loaded
         if known is not None and known.owner == owner and known.draft is draft:
             found = tuple(source.files())
-            if found == known.files and all(
-                _data_of(source, path) == data for path, data in known.others.items()
-            ):
-                same = known.repository
-                return same if same.commit == source.commit else replace(same, commit=source.commit)
+            if all(_data_of(source, path) == data for path, data in known.others.items()):
+                same = self._same_but_for_sessions(known, found)
+                if same is not None:
+                    return same if same.commit == source.commit else replace(same, commit=source.commit)
             recording = _RecordingSource(source, found)
         else:
             recording = _RecordingSource(source)
@@ -87,6 +87,19 @@ class DocumentCache:
         repository = load(recording)
         self._loaded = _Loaded(tuple(recording.given), recording.others, owner, repository, draft)
         return repository
+
+    def _same_but_for_sessions(self, known: _Loaded, files: tuple[SourceFile, ...]) -> Repository | None:
+        """The one that is known, or with its sessions as they are now; None where something else has changed,
+        or there is something to tell."""
+        if files == known.files:
+            return known.repository
+        if known.draft is not None:
+            return None
+        loaded = LoadedFiles(known.repository, known.files, known.owner)
+        made = with_changed_sessions(loaded, files, self.parse, self.other_documents)
+        if made is not None:
+            self._loaded = replace(known, files=files, repository=made)
+        return made
 
     def last_read(self) -> tuple[tuple[SourceFile, ...], Mapping[str, bytes | None]] | None:
         """What the repository that was loaded last was made of: its files, and what other files held, or that
