@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from copy import copy
 from math import inf
 from typing import Generic, TypeVar
 
@@ -23,6 +24,14 @@ class TimedMemo(Generic[V]):
         self._until: dict[str, float] = {}
         self._passing: frozenset[str] = frozenset()
 
+    def last(self, key: str) -> V | None:
+        """The last value under a key, whether or not it still holds; for who makes the next one."""
+        return self._values.get(key)
+
+    def fork(self) -> TimedMemo[V]:
+        """One more, for another thread, that begins with what this one knows."""
+        return copy(self)
+
     def values(
         self,
         keys: Collection[str],
@@ -38,14 +47,8 @@ class TimedMemo(Generic[V]):
         `around`: what all of them rest on. `lasts`: whether a value rests on nothing else; others are made
         each time. What `make` asks of its time is asked of `time`.
         """
-        if around != self._around or time.seconds < self._asked_at or len(inputs) != len(self._inputs):
-            self._inputs, self._values, self._until = tuple({} for _ in inputs), {}, {}
         known = self._values
-        again = {key for key, until in self._until.items() if until <= time.seconds}
-        again |= self._passing
-        for now, before in zip(inputs, self._inputs, strict=True):
-            again.update([key for key in keys if now.get(key) is not before.get(key)])
-        again.update([key for key in keys if key not in known])
+        again = self._outdated(keys, inputs, around, time)
         until, passing, made = dict(self._until), set[str](), dict[str, V]()
         for key in [key for key in keys if key in again] if again else ():
             own = PlanTime(time.seconds)
@@ -60,3 +63,21 @@ class TimedMemo(Generic[V]):
         self._values, self._passing = known, frozenset(passing)
         time.expires(min(self._until.values(), default=inf))
         return known
+
+    def _outdated(
+        self,
+        keys: Collection[str],
+        inputs: Sequence[Mapping[str, object]],
+        around: tuple[object, ...],
+        time: PlanTime,
+    ) -> set[str]:
+        """Those whose values are to be made; some may be none of the keys."""
+        if around != self._around or time.seconds < self._asked_at or len(inputs) != len(self._inputs):
+            return set(keys)
+        again = {key for key, until in self._until.items() if until <= time.seconds}
+        again |= self._passing
+        for now, before in zip(inputs, self._inputs, strict=True):
+            again.update([key for key in keys if now.get(key) is not before.get(key)])
+        known = self._values
+        again.update([key for key in keys if key not in known])
+        return again

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
+from planner.model.plan_time import PlanTime
+from planner.model.timed_memo import TimedMemo
 from reconciler.sources.source import choose_cluster
 from reconciler.values.encoding.placement_json import fingerprint
 from reconciler.values.state import Desired
@@ -23,30 +25,40 @@ from schemas.values.memo import Memo
 
 @dataclass(frozen=True, slots=True)
 class _CanonicalDocument:
+    item: Resource
     values: Mapping[str, Any]
     digest: str
     """All 64 digits."""
+
+
+class _ClusterSession(NamedTuple):
+    """A session with its cluster's defaults; None where it is of another cluster."""
+
+    made_of: tuple[object, ...]
+    session: Session | None
 
 
 class DesiredCache:
     """What making the same cluster's `Desired` again and again need not do anew. For one thread."""
 
     def __init__(self) -> None:
-        self.sessions: Memo[str, Session] = Memo()
-        self.documents: Memo[str, _CanonicalDocument] = Memo()
+        self.sessions: TimedMemo[_ClusterSession] = TimedMemo()
+        self.documents: TimedMemo[_CanonicalDocument] = TimedMemo()
+        self.others: TimedMemo[_CanonicalDocument] = TimedMemo()
         self.hardware: Memo[int, str] = Memo()
         self.images: Memo[str, ImageCatalog] = Memo()
 
     def fork(self) -> DesiredCache:
         """One more, for another thread, that begins with what this one knows."""
         made = DesiredCache()
-        made.sessions, made.documents = self.sessions.fork(), self.documents.fork()
+        made.sessions, made.others = self.sessions.fork(), self.others.fork()
+        made.documents = self.documents.fork()
         made.hardware, made.images = self.hardware.fork(), self.images.fork()
         return made
 
     def begin(self) -> None:
         """All will be asked for again."""
-        for memo in (self.sessions, self.documents, self.hardware, self.images):
+        for memo in (self.hardware, self.images):
             memo.begin()
 
 
@@ -59,19 +71,20 @@ def make_desired(
     chosen = choose_cluster(repository, cluster)
     catalog = repository.images
     images = cache.images.get("", (catalog,), lambda: catalog)
+    sessions = _cluster_sessions(repository, chosen, images, cache.sessions)
     resources: dict[str, Resource] = {}
     others: dict[str, Resource] = {}
     for identity, item in sorted(repository.resources.items()):
-        owner = repository.cluster_of(item)
-        if owner not in (None, cluster):
+        if (found := sessions.get(identity)) is not None:
+            if found.session is not None:
+                resources[identity] = found.session
+            else:
+                others[identity] = item
+        elif repository.cluster_of(item) not in (None, cluster):
             others[identity] = item
-        elif isinstance(item, Session):
-            group = repository.group_of(item)
-            made_of = (item, group.name if group else item.spec.resource_group, chosen, images)
-            resources[identity] = cache.sessions.get(identity, made_of, partial(_with_defaults, *made_of))
         else:
             resources[identity] = item
-    documents, rest = _canonical_documents(resources, cache), _canonical_documents(others, cache)
+    documents, rest = _canonical(resources, cache.documents), _canonical(others, cache.others)
     hardware = {node.name: node.spec.hardware for node in repository.nodes_of(cluster) if node.spec.hardware}
     digests = [{identity: one.digest for identity, one in each.items()} for each in (documents, rest)]
     return Desired(
@@ -86,18 +99,40 @@ def make_desired(
     )
 
 
-def _canonical_documents(
-    resources: Mapping[str, Resource], cache: DesiredCache
+def _cluster_sessions(
+    repository: Repository, cluster: Cluster, images: ImageCatalog, known: TimedMemo[_ClusterSession]
+) -> Mapping[str, _ClusterSession]:
+    """All sessions of the repository. Which group, and so which cluster one is of, follows from it and from
+    what is no session."""
+
+    def make(identity: str, time: PlanTime) -> _ClusterSession:
+        item = wanted[identity]
+        group = repository.group_of(item)
+        made_of = (item, group.name if group else item.spec.resource_group, cluster, images)
+        last = known.last(identity)
+        if repository.cluster_of(item) not in (None, cluster.name):
+            return _ClusterSession(made_of, None)
+        if last is not None and last.session is not None and last.made_of == made_of:
+            return last
+        return _ClusterSession(made_of, _with_defaults(*made_of))
+
+    wanted = {i: item for i, item in repository.resources.items() if isinstance(item, Session)}
+    return known.values(
+        wanted, (repository.resources,), (repository.without_sessions, cluster, images), PlanTime(0.0), make
+    )
+
+
+def _canonical(
+    resources: Mapping[str, Resource], known: TimedMemo[_CanonicalDocument]
 ) -> Mapping[str, _CanonicalDocument]:
-    return {
-        identity: cache.documents.get(identity, (item,), partial(_canonical, item))
-        for identity, item in resources.items()
-    }
+    def make(identity: str, time: PlanTime) -> _CanonicalDocument:
+        item, last = resources[identity], known.last(identity)
+        if last is not None and last.item == item:
+            return last
+        values = canonical_document(item)
+        return _CanonicalDocument(item, values, full_digest(values))
 
-
-def _canonical(item: Resource) -> _CanonicalDocument:
-    values = canonical_document(item)
-    return _CanonicalDocument(values, full_digest(values))
+    return known.values(resources, (resources,), (), PlanTime(0.0), make)
 
 
 def _hardware_digests(hardware: Mapping[str, Hardware], cache: DesiredCache) -> Mapping[str, str]:
