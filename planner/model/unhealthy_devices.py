@@ -40,6 +40,8 @@ def unhealthy_reason(node: NodeInfo, gpu: Gpu) -> str:
 def unhealthy_sentences(node: NodeInfo) -> Iterator[str]:
     """`GPU 3 of n1 is out of placement: ...`; one for all where it is the same for all."""
     gone = unhealthy_devices(node)
+    if not gone:
+        return
     gpus = [gpu for gpu in node.hardware.gpus if gpu.id in gone]
     reasons = {unhealthy_reason(node, gpu) for gpu in gpus}
     if len(gpus) > 1 and len(gpus) == len(node.hardware.gpus) and len(reasons) == 1:

@@ -39,14 +39,19 @@ def make_actions(context: PlanContext, decisions: Decisions, placed: PlacementRe
 
 def _session_actions(context: PlanContext, decisions: Decisions, placed: PlacementResult) -> Iterator[Action]:
     moved = {move.session for move in placed.moves}
-    skips = {identity: wait.skips for identity, wait in placed.waits.items() if wait.skips}
+    existing = context.actual.existing
+    passed_over = {
+        identity: wait
+        for identity, wait in placed.waits.items()
+        if (known := existing.get(identity)) is None or known.recorded.skips != wait.skips
+    }
 
     def make(identity: str, time: PlanTime) -> Action | None:
         return session_action(replace(context, time=time), decisions.sessions[identity], placed)
 
     found = context.memory.of(_ActionMemo).values(
         decisions.sessions,
-        (decisions.sessions, placed.placements, skips, placed.evictions, placed.cancelled),
+        (decisions.sessions, placed.placements, passed_over, placed.evictions, placed.cancelled),
         (context.around, placed.kept),
         context.time,
         make,
