@@ -5,28 +5,37 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
 from math import inf
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from planner.model.plan_time import PlanTime
 
 V = TypeVar("V")
 
 
+class _Known(NamedTuple):
+    """None of it is ever changed, only all of it replaced: threads see one moment."""
+
+    around: tuple[object, ...]
+    asked_at: float
+    inputs: Sequence[Mapping[str, object]]
+    values: Mapping[str, object]
+    until: Mapping[str, float]
+    """By key, the moments that values wait for."""
+    passing: frozenset[str]
+    """Whose values are made each time."""
+
+
 class TimedMemo(Generic[V]):
     """The last value under each key, given again while the inputs under that key are the same objects, all
-    else is equal, and no moment has come that it waits for. For one thread."""
+    else is equal, and no moment has come that it waits for. Threads may share it."""
 
     def __init__(self) -> None:
-        self._around: tuple[object, ...] = ()
-        self._asked_at = -inf
-        self._inputs: Sequence[Mapping[str, object]] = ()
-        self._values: dict[str, V] = {}
-        self._until: dict[str, float] = {}
-        self._passing: frozenset[str] = frozenset()
+        self._known = _Known((), -inf, (), {}, {}, frozenset())
 
     def last(self, key: str) -> V | None:
         """The last value under a key, whether or not it still holds; for who makes the next one."""
-        return self._values.get(key)
+        found: V | None = self._known.values.get(key)  # type: ignore[assignment]
+        return found
 
     def fork(self) -> TimedMemo[V]:
         """One more, for another thread, that begins with what this one knows."""
@@ -47,9 +56,10 @@ class TimedMemo(Generic[V]):
         `around`: what all of them rest on. `lasts`: whether a value rests on nothing else; others are made
         each time. What `make` asks of its time is asked of `time`.
         """
-        known = self._values
-        again = self._outdated(keys, inputs, around, time)
-        until, passing, made = dict(self._until), set[str](), dict[str, V]()
+        before = self._known
+        known: Mapping[str, V] = before.values  # type: ignore[assignment]
+        again = _outdated(before, keys, inputs, around, time.seconds)
+        until, passing, made = dict(before.until), set[str](), dict[str, V]()
         for key in [key for key in keys if key in again] if again else ():
             own = PlanTime(time.seconds)
             made[key] = value = make(key, own)
@@ -58,26 +68,25 @@ class TimedMemo(Generic[V]):
                 passing.add(key)
         if made or len(keys) != len(known):
             known = {key: made[key] if key in made else known[key] for key in keys}
-        self._until = {key: moment for key, moment in until.items() if moment < inf and key in known}
-        self._around, self._asked_at, self._inputs = around, time.seconds, tuple(inputs)
-        self._values, self._passing = known, frozenset(passing)
-        time.expires(min(self._until.values(), default=inf))
+        until = {key: moment for key, moment in until.items() if moment < inf and key in known}
+        self._known = _Known(around, time.seconds, tuple(inputs), known, until, frozenset(passing))
+        time.expires(min(until.values(), default=inf))
         return known
 
-    def _outdated(
-        self,
-        keys: Collection[str],
-        inputs: Sequence[Mapping[str, object]],
-        around: tuple[object, ...],
-        time: PlanTime,
-    ) -> set[str]:
-        """Those whose values are to be made; some may be none of the keys."""
-        if around != self._around or time.seconds < self._asked_at or len(inputs) != len(self._inputs):
-            return set(keys)
-        again = {key for key, until in self._until.items() if until <= time.seconds}
-        again |= self._passing
-        for now, before in zip(inputs, self._inputs, strict=True):
-            again.update([key for key in keys if now.get(key) is not before.get(key)])
-        known = self._values
-        again.update([key for key in keys if key not in known])
-        return again
+
+def _outdated(
+    before: _Known,
+    keys: Collection[str],
+    inputs: Sequence[Mapping[str, object]],
+    around: tuple[object, ...],
+    now: float,
+) -> set[str]:
+    """Those whose values are to be made; some may be none of the keys."""
+    if around != before.around or now < before.asked_at or len(inputs) != len(before.inputs):
+        return set(keys)
+    again = {key for key, until in before.until.items() if until <= now}
+    again |= before.passing
+    for given, known in zip(inputs, before.inputs, strict=True):
+        again.update([key for key in keys if given.get(key) is not known.get(key)])
+    again.update([key for key in keys if key not in before.values])
+    return again

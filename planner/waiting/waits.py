@@ -56,11 +56,13 @@ def explained_waits(
     waiting = [one for one in unplaced if one.shape is not None and possible[one.shape]]
     releases, cut = _forecast_releases(scorer, waiting, reserved, occupants)
     found = []
+    alike = {key: tuple(dict.fromkeys(reasons)) for key, reasons in lack.items()}
     for position, one in enumerate(unplaced, start=1):
-        reasons = [*one.reasons]
-        if one.shape is not None:
-            reasons = [*lack[one.shape, one.blocked_nodes], *reasons]
-        said = _distinct_reasons(one, reasons, reserved)
+        if one.shape is not None and not one.reasons and not one.blocked_nodes:
+            said = alike[one.shape, ()]
+        else:
+            more = lack[one.shape, one.blocked_nodes] if one.shape is not None else ()
+            said = _distinct_reasons(one, [*more, *one.reasons], reserved)
         foreseen = (releases.get(one.session.id), one.session.id in cut)
         found.append(_make_wait(group, position, one, said, skips, foreseen))
     return found
@@ -81,7 +83,7 @@ def _forecast_releases(
         WaitingSession(
             one.session,
             one.shape,
-            partial(reserved.blocked_nodes_at, one.session),
+            partial(reserved.blocked_nodes_at, one.session) if reserved.has_any else _nowhere,
             (one.session.project, one.session.timeout) if reserved.has_any else None,
         )
         for one in unplaced
@@ -109,6 +111,10 @@ def _forecast_releases(
             elif one.shape in alone.cut:
                 cut.add(one.session.id)
     return found, frozenset(cut)
+
+
+def _nowhere(time: float | None) -> BlockedNodes:
+    return ()
 
 
 def _distinct_reasons(

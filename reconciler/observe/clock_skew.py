@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from reconciler.values.times import format_duration, format_time
+from schemas.values.once_per_value import once_per_value
 
 if TYPE_CHECKING:
-    from reconciler.values.state import Actual
+    from reconciler.values.state import Actual, Existing
 
 EARLIEST_CREDIBLE = datetime(2026, 1, 1, tzinfo=UTC).timestamp()
 """No clock that is right says less."""
@@ -34,12 +35,18 @@ def clock_doubts(actual: Actual, now: float) -> tuple[str, ...]:
     )
 
 
+@once_per_value
+def _latest_time(existing: Existing) -> float | None:
+    record = existing.recorded
+    times = (record.enqueued_at, record.started_at, record.finished_at)
+    return max((at for at in times if at is not None), default=None)
+
+
 def _recorded_times(actual: Actual) -> Iterator[tuple[float, str]]:
     for each in actual.existing.values():
-        record = each.recorded
-        for at in (record.enqueued_at, record.started_at, record.finished_at):
-            if at is not None:
-                yield at, each.id
+        at = _latest_time(each)
+        if at is not None:
+            yield at, each.id
     for user, balance in actual.balances.items():
         yield balance.at, f"what {user} used"
     for node, contact in actual.contacts.items():

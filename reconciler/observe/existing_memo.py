@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
-from schemas.values.memo import Memo
+from planner.model.timed_memo import TimedMemo
 
 if TYPE_CHECKING:
+    from providers.base import Observed
     from reconciler.values.state import Actual, Existing
+
+
+class KnownExisting(NamedTuple):
+    """A resource with all that it rests on."""
+
+    made_of: tuple[object, ...]
+    existing: Existing
 
 
 class ExistingMemo:
@@ -16,8 +24,18 @@ class ExistingMemo:
     the last look, with all that this rests on."""
 
     def __init__(self) -> None:
-        self.each: Memo[str, Existing] = Memo()
+        self.each: TimedMemo[KnownExisting] = TimedMemo()
+        self._kernels: Mapping[str, tuple[Observed, ...]] = {}
         self._whole: tuple[tuple[object, ...], Actual] | None = None
+
+    def kernels(self, seen: Mapping[str, Sequence[Observed]]) -> Mapping[str, tuple[Observed, ...]]:
+        """The kernels that were seen of each resource: the same object where they are the same."""
+        before, found = self._kernels, {}
+        for identity, each in seen.items():
+            now, known = tuple(each), before.get(identity)
+            found[identity] = known if known is not None and known == now else now
+        self._kernels = found
+        return found
 
     def whole(self, made_of: tuple[object, ...], make: Callable[[], Actual]) -> Actual:
         """What `make` gives, or gave for the same, as `get` of a memo does."""

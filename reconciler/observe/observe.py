@@ -8,11 +8,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from planner.model.huge_pages import PageGrant
+from planner.model.plan_time import PlanTime
 from planner.model.types import DeviceGrant, KernelPlacement
 from providers.abilities import AcceptsLocations
 from providers.base import Capabilities, Claim, Observation, Observed, Provider
 from providers.foreign_use import ForeignUse
-from reconciler.observe.existing_memo import ExistingMemo
+from reconciler.observe.existing_memo import ExistingMemo, KnownExisting
 from reconciler.values.adoption import placement_of, record_from_labels
 from reconciler.values.records import ALL_NODES, Contact, Recorded
 from reconciler.values.session_phase import LIVE, derive_phase
@@ -135,7 +136,6 @@ def _put_state_together(
     memo: ExistingMemo,
 ) -> Actual:
     """Without the hardware of nodes."""
-    memo.each.begin()
     shown = sorted(seen.kernels if seen else (), key=lambda each: each.id)
     kernels, claims = _reject_claims(shown, recorded, seen.unreachable.keys() if seen else frozenset())
     claimed = (*(seen.claimed if seen else ()), *claims)
@@ -144,17 +144,7 @@ def _put_state_together(
     for kernel in kernels:
         if (kernel.labels.repo, kernel.labels.cluster) == (repo, cluster):
             ours.setdefault(_owner_identity(kernel), []).append(kernel)
-    existing = {
-        identity: _existing_resource(
-            identity,
-            recorded.get(identity),
-            tuple(ours.get(identity, ())),
-            seen=seen,
-            claimed=names,
-            memo=memo,
-        )
-        for identity in sorted({*recorded, *ours})
-    }
+    existing = _existing_resources(recorded, memo.kernels(ours), seen, names, memo)
     return Actual(
         repo=repo,
         cluster=cluster,
@@ -218,27 +208,37 @@ def _owner_identity(kernel: Observed) -> str:
     return resource if ref_of(resource).kind == "Session" else identity_of("Kernel", kernel.id)
 
 
-def _existing_resource(
-    identity: str,
-    record: Recorded | None,
-    kernels: tuple[Observed, ...],
-    *,
+def _existing_resources(
+    recorded: Mapping[str, Recorded],
+    ours: Mapping[str, tuple[Observed, ...]],
     seen: Observation | None,
     claimed: Set[str],
     memo: ExistingMemo,
-) -> Existing:
-    """The same object as long as all that it rests on is the same."""
-    sight: tuple[object, ...] = ()
-    if seen is not None:
-        parts = record.placement.kernels if record is not None and record.placement is not None else ()
-        lost = tuple(part.node in seen.unreachable for part in parts) if seen.unreachable else ()
-        denied = tuple(name in claimed for name in record.kernels) if claimed and record is not None else ()
-        sight = (seen.complete, lost, denied)
-    return memo.each.get(
-        identity,
-        (record, kernels, sight),
-        lambda: _put_together(identity, record, kernels, seen=seen, claimed=claimed),
-    )
+) -> dict[str, Existing]:
+    """By identity; the same object as long as all that it rests on is the same."""
+
+    def make(identity: str, time: PlanTime) -> KnownExisting:
+        record, kernels = recorded.get(identity), ours.get(identity, ())
+        made_of = (record, kernels, _sight(record, seen, claimed))
+        last = memo.each.last(identity)
+        if last is not None and last.made_of == made_of:
+            return last
+        return KnownExisting(made_of, _put_together(identity, record, kernels, seen=seen, claimed=claimed))
+
+    around = (seen is None, seen is not None and seen.complete, seen.unreachable if seen else {}, claimed)
+    keys = sorted([*recorded, *(identity for identity in ours if identity not in recorded)])
+    found = memo.each.values(keys, (recorded, ours), around, PlanTime(0.0), make)
+    return {identity: each.existing for identity, each in found.items()}
+
+
+def _sight(record: Recorded | None, seen: Observation | None, claimed: Set[str]) -> tuple[object, ...]:
+    """How much was seen of what is on record."""
+    if seen is None:
+        return ()
+    parts = record.placement.kernels if record is not None and record.placement is not None else ()
+    lost = tuple(part.node in seen.unreachable for part in parts) if seen.unreachable else ()
+    denied = tuple(name in claimed for name in record.kernels) if claimed and record is not None else ()
+    return (seen.complete, lost, denied)
 
 
 def _put_together(

@@ -18,8 +18,7 @@ Planner = Callable[[Snapshot], Outcome]
 
 
 class PlanMemory:
-    """What the stages of one plan leave for the next one of the same options. It changes no plan. For one
-    thread."""
+    """What the stages of one plan leave for the next one of the same options. It changes no plan."""
 
     def __init__(self) -> None:
         self._left: dict[type[object], object] = {}

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from typing import NamedTuple
 
+from planner.model.plan_time import PlanTime
+from planner.model.timed_memo import TimedMemo
 from planner.model.types import Wait
 from reconciler.plan.actions.action_set import ActionSet
 from reconciler.plan.actions.volume_actions import volume_drifts
@@ -24,6 +27,20 @@ from reconciler.values.plan import Drift, Plan, Unreached
 from reconciler.values.state import Actual, Existing
 from schemas.problems.problem import Problem
 from schemas.values.once_per_value import last_per_value
+
+
+class _OwnDrifts(NamedTuple):
+    """What follows from a resource and its document."""
+
+    limits: tuple[Drift, ...]
+    images: tuple[Drift, ...]
+
+
+_NONE = _OwnDrifts((), ())
+
+
+class _DriftMemo(TimedMemo[_OwnDrifts]):
+    """By identity of what exists."""
 
 
 def seal_plan(context: PlanContext, decisions: Decisions, placed: PlacementResult, acted: ActionSet) -> Plan:
@@ -116,14 +133,27 @@ def _document_warnings(warnings: Iterable[Problem]) -> Iterator[str]:
 def _drifts(context: PlanContext) -> tuple[Drift, ...]:
     actual = context.actual
     there = [each for _, each in sorted(actual.existing.items())]
-    found = (session_drifts(each, actual.capabilities) for each in there)
     lost = (each for each in there if each.away or each.recorded.ghosts)
     away = (node_loss_drifts(each, actual, context.desired, context.time) for each in lost)
     holders = there if any(one.unfit for one in actual.health.values()) else ()
     sick = (health_drifts(each, actual.health) for each in holders)
-    images = (image_drifts(context, each) for each in there if each.kernels)
+    of_each = [each for each in _own_drifts(context).values() if each != _NONE]
+    found, images = (each.limits for each in of_each), (each.images for each in of_each)
     own = (drift for each in (*found, *away, *sick, *images) for drift in each)
     return (*own, *volume_drifts(context), *node_drifts(context.actual))
+
+
+def _own_drifts(context: PlanContext) -> Mapping[str, _OwnDrifts]:
+    """Of each that exists, in the order of identities."""
+    existing, capabilities = context.actual.existing, context.actual.capabilities
+
+    def make(identity: str, time: PlanTime) -> _OwnDrifts:
+        each = existing[identity]
+        images = tuple(image_drifts(context, each)) if each.kernels else ()
+        return _OwnDrifts(session_drifts(each, capabilities), images)
+
+    inputs = (existing, context.desired.sessions())
+    return context.memory.of(_DriftMemo).values(sorted(existing), inputs, context.around, context.time, make)
 
 
 def _observation_warnings(actual: Actual) -> tuple[str, ...]:

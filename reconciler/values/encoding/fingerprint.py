@@ -18,9 +18,8 @@ from schemas.values.once_per_value import once_per_value
 
 def state_fingerprint(actual: Actual) -> str:
     """64 hex digits; equal for equal states, however they were reached."""
-    existing = hashlib.sha256()
-    for _, each in sorted(actual.existing.items()):
-        existing.update(_resource_line(each))
+    lines = (_resource_line(each) for _, each in sorted(actual.existing.items()))
+    existing = hashlib.sha256(b"".join(lines))
     whole: dict[str, object] = {
         "repo": actual.repo,
         "cluster": actual.cluster,
