@@ -124,6 +124,8 @@ class Repository:
 
     def profile_of(self, node: Node) -> NodeProfile | None:
         """The profile that a node is brought to: its own before its cluster's; None without any."""
+        if NodeProfile not in self._by_kind:
+            return None
         cluster = self.resources.get(identity_of("Cluster", self.cluster_of(node) or ""))
         default = cluster.spec.profile if isinstance(cluster, Cluster) else None
         found = self.resources.get(identity_of("NodeProfile", node.spec.profile or default or ""))
