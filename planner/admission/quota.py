@@ -98,7 +98,7 @@ class QuotaLedger:
         """Count a session as pending; those beyond a pending limit are refused in the order they are
         counted.
         """
-        for account in self._accounts_of(session):
+        for account in self._accounts_of(session) if self._by_subject else ():
             account.waiting += 1
 
     def violations(self, session: SessionRequest) -> list[Reason]:

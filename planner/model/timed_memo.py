@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from copy import copy
+from itertools import compress, filterfalse
 from math import inf
+from operator import is_not
 from typing import Generic, NamedTuple, TypeVar
 
 from planner.model.plan_time import PlanTime
@@ -60,14 +62,14 @@ class TimedMemo(Generic[V]):
         known: Mapping[str, V] = before.values  # type: ignore[assignment]
         again = _outdated(before, keys, inputs, around, time.seconds)
         until, passing, made = dict(before.until), set[str](), dict[str, V]()
-        for key in [key for key in keys if key in again] if again else ():
+        for key in filter(again.__contains__, keys) if again else ():
             own = PlanTime(time.seconds)
             made[key] = value = make(key, own)
             until[key] = own.valid_until
             if not lasts(value):
                 passing.add(key)
         if made or len(keys) != len(known):
-            known = {key: made[key] if key in made else known[key] for key in keys}
+            known = dict(zip(keys, map(known.get, keys), strict=True)) | made  # type: ignore[assignment]
         until = {key: moment for key, moment in until.items() if moment < inf and key in known}
         self._known = _Known(around, time.seconds, tuple(inputs), known, until, frozenset(passing))
         time.expires(min(until.values(), default=inf))
@@ -81,12 +83,14 @@ def _outdated(
     around: tuple[object, ...],
     now: float,
 ) -> set[str]:
-    """Those whose values are to be made; some may be none of the keys."""
+    """Those whose values are to be made; some may be none of the keys. Of thousands of keys few have changed:
+    no instruction of ours is spent on the others."""
     if around != before.around or now < before.asked_at or len(inputs) != len(before.inputs):
         return set(keys)
     again = {key for key, until in before.until.items() if until <= now}
     again |= before.passing
     for given, known in zip(inputs, before.inputs, strict=True):
-        again.update([key for key in keys if given.get(key) is not known.get(key)])
-    again.update([key for key in keys if key not in before.values])
+        if given is not known:
+            again.update(compress(keys, map(is_not, map(given.get, keys), map(known.get, keys))))
+    again.update(filterfalse(before.values.__contains__, keys))
     return again

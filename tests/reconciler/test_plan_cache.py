@@ -4,6 +4,7 @@ something in it waits for. `tests/simulation` compares each plan with one that i
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -202,3 +203,56 @@ def test_the_loop_plans_once_while_nothing_happens(tmp_path: Path, made: list[fl
     loop.once()
     assert len(made) == 1 and len(lab.world.kernels) == 2
     workspace.close()
+
+
+def test_the_loop_plans_no_more_while_something_stays_refused(tmp_path: Path, made: list[float]) -> None:
+    """A pass asks twice then: with what is refused, and without."""
+    lab = Lab(tmp_path)
+    lab.world.clock.sleep(1_780_000_000.0)
+    workspace = Workspace.open(lab.folder, state=lab.state, clock=lab.world.clock)
+    workspace.provider = lab.provider
+    lines: list[str] = []
+    loop = Loop(workspace, LoopOptions("tester", 30.0), log=lines.append)
+
+    def run(passes: int) -> int:
+        """How many plans were made."""
+        made.clear()
+        for _ in range(passes):
+            lab.world.clock.sleep(30.0)
+            loop.once()
+        return len(made)
+
+    lab.write({"a": session("a", meta="annotations: {bai/protect: 'true'}"), "b": session("b")})
+    run(3)
+    lab.drop("a")
+    run(3)
+    assert run(5) == 0
+    assert sum("refused: Session/p/a would be deleted, and is protected" in line for line in lines) == 1
+    lab.drop("b")
+    assert run(1) == 2 and [each.spec.labels.resource for each in lab.world.kernels.values()] == [
+        "Session/p/a"
+    ]
+    loop.workspace.close()
+
+
+def test_few_plans_are_kept(tmp_path: Path, made: list[float]) -> None:
+    """Of one observation those asked for last; of the one before those that were not asked for since."""
+    lab = Lab(tmp_path)
+    lab.write({name: session(name) for name in "abcdef"})
+    lab.converge()
+    first, second = lab.request(), lab.request()
+    assert first.actual is not second.actual
+    options = [PlanOptions(without=frozenset({f"Session/p/{name}"})) for name in "abcdef"]
+
+    def ask(request: PlanRequest, numbers: str) -> int:
+        made.clear()
+        for number in numbers:
+            lab.plans.plan(replace(request, options=options[int(number)]))
+        return len(made)
+
+    assert ask(first, "012345") == 6
+    assert ask(first, "5432") == 0
+    assert ask(first, "0") == 1
+    assert ask(second, "0") == 0
+    third = lab.request()
+    assert ask(third, "0") == 0 and ask(third, "1") == 1
