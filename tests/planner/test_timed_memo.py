@@ -35,6 +35,15 @@ def make(items: Mapping[str, Item], around: int, key: str, time: PlanTime) -> Va
     return item.number, around, time.passed(item.moment), item.passing
 
 
+def look(
+    memo: TimedMemo[Value], items: Mapping[str, Item], around: int, time: PlanTime
+) -> Mapping[str, Value]:
+    def make_one(key: str, own: PlanTime) -> Value:
+        return make(items, around, key, own)
+
+    return memo.values(items, (items,), (around,), time, make_one, lasts=lambda value: not value[3])
+
+
 @settings(max_examples=200)
 @given(st.lists(LOOKS, min_size=1, max_size=8))
 def test_it_is_what_would_be_made_anew(
@@ -48,11 +57,7 @@ def test_it_is_what_would_be_made_anew(
         items = {key: items.get(key) or each for key, each in sorted((items | changed).items())}
         items = {key: changed.get(key, each) for key, each in items.items() if key not in gone}
         time, anew = PlanTime(now), PlanTime(now)
-        current = dict(items)
-        found = memo.values(
-            current, (current,), (around,), time, lambda key, own: make(current, around, key, own),
-            lasts=lambda value: not value[3],
-        )  # fmt: skip
+        found = look(memo, items, around, time)
         expected = {key: make(items, around, key, anew) for key in items}
         assert list(found.items()) == list(expected.items())
         assert time.valid_until == anew.valid_until
@@ -90,7 +95,7 @@ def test_what_fails_leaves_what_was_known() -> None:
     def fail(key: str, time: PlanTime) -> str:
         raise ValueError(key)
 
-    with pytest.raises(ValueError, match="^b$"):
+    with pytest.raises(ValueError, match=r"^b$"):
         memo.values(changed, (changed,), (0,), PlanTime(0.0), fail)
     assert made_of(memo, changed) == "b"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,8 @@ from schemas.rules import membership
 from schemas.values.envelope import Resource
 from schemas.values.memo import Memo
 from tests.schemas.edits import EDITS, GROUP, ROOT_GROUP, SESSION, START, Edit, make
+
+OTHER = SESSION.format(name="s1", cpu=2, more="")
 
 
 def loaded(folder: Path, cache: DocumentCache | None = None) -> Repository | list[str]:
@@ -83,6 +86,41 @@ def test_only_what_has_changed_is_parsed(tmp_path: Path, parsed: list[str]) -> N
     same = {each for each in first.resources if second.resources[each] is first.resources[each]}
     assert first.resources.keys() - same == {"Session/vision/s1"}
     assert all(second.machines[name] is node for name, node in first.machines.items())
+
+
+ALONE = SESSION.format(name="s9", cpu=1, more="")
+CHANGED_SESSIONS: Mapping[str, Sequence[Edit]] = {
+    "one is new": [("write", "new.yaml", ALONE)],
+    "one is new in a file of others": [("write", "session-1.yaml", f"{ALONE}---\n{OTHER}")],
+    "one is another one": [("write", "session-1.yaml", ALONE)],
+    "one is gone of whom another needs that it runs": [
+        ("write", "waits.yaml", SESSION.format(name="s8", cpu=1, more=", dependsOn: [Session/vision/s1]")),
+        ("write", "session-1.yaml", ALONE),
+    ],
+    "one stands twice": [("write", "new.yaml", OTHER)],
+    "one stands twice in a file": [("write", "new.yaml", f"{ALONE}---\n{ALONE}")],
+    "its group is not there": [
+        ("write", "new.yaml", SESSION.format(name="s9", cpu=1, more=", resourceGroup: none"))
+    ],
+    "something else stands beside it": [
+        ("write", "session-1.yaml", f"{OTHER}---\n{GROUP.format(name='more')}")
+    ],
+    "it is named as what a pool is read from": [("write", "captured.yaml", ALONE)],
+    "it is named as what a pool may be read from": [("write", "sub/captured.yaml", ALONE)],
+    "its file is no document": [("write", "new.yaml", "a: 1\n")],
+    "its file is empty": [("write", "session-1.yaml", "")],
+    "its file is gone": [("remove", "session-1.yaml", "")],
+}
+
+
+@pytest.mark.parametrize("edits", CHANGED_SESSIONS.values(), ids=CHANGED_SESSIONS)
+def test_where_only_sessions_have_changed(tmp_path: Path, edits: Sequence[Edit]) -> None:
+    folder, cache = written(tmp_path), DocumentCache()
+    for edit in edits:
+        load_directory(folder, cache=cache)
+        make(folder, edit)
+    found = loaded(folder, cache)
+    assert found == loaded(folder) and in_order(found) == in_order(loaded(folder))
 
 
 def test_another_thread_takes_along_what_is_known_and_leaves_it(tmp_path: Path, parsed: list[str]) -> None:
