@@ -121,6 +121,9 @@ class GpuShare:
     """Device id → thousandths of its compute."""
     memory: Mapping[str, int] = field(default_factory=dict)
     """Device id → bytes of its memory; a device that is missing is not limited."""
+    most: int = 1000
+    """The most, in thousandths, that any kernel may have a part of such a device: who gets around its own
+    limits is held to that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,6 +217,8 @@ class KernelSpec:
     """Bytes that its own files may take on the node's disk; 0 means unlimited."""
     devices: tuple[str, ...] = ()
     """Device nodes or vendor device ids, by provider."""
+    parts: tuple[str, ...] = ()
+    """Those of `devices` of which it has a part: others may have the rest."""
     nics: tuple[str, ...] = ()
     """RDMA devices of the mapping (`mlx5_0`); only these reach the kernel."""
     share: GpuShare | None = None
@@ -335,6 +340,8 @@ class Capabilities:
     """Missing limit → the nodes that lack it, where nodes differ; one that is not here is missing on all."""
     cautions: tuple[str, ...] = ()
     """What is weaker here than it looks, in words: said with plans that start something."""
+    weaker: Mapping[Limit, str] = field(default_factory=dict)
+    """Limit that is kept → what is weaker about it than it looks: said for each session that has one."""
 
 
 Fence = Callable[[], None]

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from providers.base import Capabilities, Limit
 from providers.kubernetes.api.credentials import NAME
-from providers.kubernetes.objects.device import CPU_DRIVER
+from providers.kubernetes.objects.device import CPU_DRIVER, Device
+from providers.kubernetes.objects.sharing import NVIDIA
+from providers.kubernetes.observe.devices import DeviceIndex
+from providers.kubernetes.observe.hardware import gpu_devices
 from providers.kubernetes.observe.observer import ClusterViews, double_allocations
+from schemas.kinds.parts.kubernetes import Kubernetes
 
 IN_PLACE = frozenset({"labels"})
 _MISSING = {
     Limit.MEMSET: "the kubelet chooses the NUMA nodes of a pod's memory",
     Limit.PIDS: "a kubelet has one limit for all of its pods (podPidsLimit)",
-    Limit.FRACTION: "pods are given whole GPUs and MIG devices",
+    Limit.FRACTION: "its group demands no enforcement",
+}
+_WEAKER = {
+    Limit.FRACTION: "its part of a GPU is kept by its own variables and by an MPS daemon of NVIDIA's DRA "
+    "driver, which bai has not tried: a process without the variables may have as much as "
+    "`fractional.largest` of its group"
 }
 _NAMED = 3
 
@@ -50,7 +59,29 @@ def capabilities(views: ClusterViews, wanted: Sequence[str]) -> Capabilities:
         shared_root=frozenset(names),
         missing_on={Limit.MEMSET: several, **({Limit.CPUSET: frozenset(without)} if without else {})},
         cautions=tuple(cautions),
+        weaker=_WEAKER,
     )
+
+
+def fraction_obstacles(
+    devices: DeviceIndex, options: Kubernetes, nodes: Iterable[str]
+) -> dict[str, dict[str, str]]:
+    """See `providers.abilities.ReportsFractions`. Pure."""
+    every = {"hami": "pods have only what their DRA driver offers, which is MPS at most", "mig": ""}
+    return {node: {**every, "mps": _no_mps(devices.of(node), options)} for node in nodes}
+
+
+def _no_mps(here: Sequence[Device], options: Kubernetes) -> str:
+    if not options.mps:
+        return "`mps` of the cluster's options does not say that its NVIDIA driver has it (MPSSupport)"
+    if options.several_namespaces:
+        return "a GPU is shared within one namespace, and each project has its own"
+    gpus, _ = gpu_devices([each for each in here if each.driver == NVIDIA])
+    if not gpus:
+        return f"no driver ({NVIDIA}) publishes GPUs of it"
+    if all(each.several for each in gpus):
+        return "its NVIDIA driver lets several claims have a GPU (ConsumableShares), and refuses MPS then"
+    return ""
 
 
 def _numa_nodes(views: ClusterViews) -> dict[str, set[int | None]]:

@@ -44,6 +44,11 @@ class KubernetesProvider(Interaction):
         with api_errors():
             return capabilities.capabilities(self.observer.last_seen(), self.nodes)
 
+    def fractions(self, nodes: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
+        """See `providers.abilities.ReportsFractions`."""
+        with api_errors():
+            return capabilities.fraction_obstacles(self.observer.last_devices(), self.options, nodes)
+
     # reading
 
     def observe(self) -> Observation:

@@ -12,7 +12,7 @@ from providers.kubernetes.objects.names import RESOURCE_API
 from providers.kubernetes.objects.node_request import API
 from providers.kubernetes.observe.node_asks import NO_API
 from providers.kubernetes.observe.observer import Observer
-from schemas.kinds.parts.kubernetes import PROJECT, Kubernetes
+from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.base import BaiError
 
 _RESOURCE = "resource.k8s.io"
@@ -33,7 +33,7 @@ INSIDE = (
     ("", "configmaps", "", "delete"), ("", "services", "", "create"), ("", "services", "", "patch"),
     ("", "events", "", "list"), ("", "events", "", "watch"),
     *(("", "persistentvolumeclaims", "", verb) for verb in _CLAIM_VERBS),
-    (_RESOURCE, "resourceclaims", "", "create"), (_RESOURCE, "resourceclaims", "", "delete"),
+    *((_RESOURCE, "resourceclaims", "", verb) for verb in ("create", "patch", "delete")),
     (_RESOURCE, "resourceclaims", "status", "update"),
 )  # fmt: skip
 """The same, in the namespace where it makes pods."""
@@ -110,7 +110,7 @@ def _missing(
     client: ApiClient, options: Kubernetes, everywhere: Sequence[Right], inside: Sequence[Right]
 ) -> list[str]:
     """What is not granted, in words."""
-    place = "" if PROJECT in options.namespace else options.namespace
+    place = "" if options.several_namespaces else options.namespace
     asked = [*((right, "") for right in everywhere), *((right, place) for right in inside if place)]
     with api_errors(), ThreadPoolExecutor(8, "bai-may") as pool:
         allowed = list(pool.map(lambda each: _may(client, *each), asked))

@@ -37,6 +37,7 @@ def unenforced_limits(
     nodes = {spec.labels.node for spec in specs}
     wanted -= {limit for limit, lack in capabilities.missing_on.items() if not lack & nodes}
     held = {spec.labels.kernel for spec in specs if spec.share is not None}
+    kept = (wanted & capabilities.limits) | ({Limit.FRACTION} if held else set())
     loose = (part for part in placement.kernels if part.kernel not in held)
     if any(grant.milli < 1000 for part in loose for grant in part.devices):
         wanted.add(Limit.FRACTION)
@@ -44,7 +45,11 @@ def unenforced_limits(
         unheeded = [name for name in _CONTAINERS_ONLY if any(getattr(spec, name) for spec in specs)]
         if unheeded:
             return (*_missing_limits(wanted, capabilities), _NATIVE)
-    return (*_missing_limits(wanted, capabilities), *_user_warnings(specs, capabilities))
+    return (
+        *_missing_limits(wanted, capabilities),
+        *(why for limit, why in capabilities.weaker.items() if limit in kept),
+        *_user_warnings(specs, capabilities),
+    )
 
 
 def _user_warnings(specs: tuple[KernelSpec, ...], capabilities: Capabilities) -> Iterator[str]:

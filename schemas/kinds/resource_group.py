@@ -23,6 +23,8 @@ class Fractional(Model):
     """How many `cuda.shares` one device is: with 2, one share is half a device."""
     quantum: Annotated[Shares, Field(ge=1, le=1000)] = 10
     """Step that a request is rounded up to, as a part of a device (`0.05`); divides a whole device."""
+    largest: Annotated[Shares, Field(ge=1, le=1000)] = 1000
+    """Largest part of a device that a container may ask for (`0.5`)."""
     spread: Literal["fill", "even"] = "fill"
     """`fill` one device before the next, or spread `even`ly."""
     enforcement: Literal["mps", "mig", "hami", "none"] = "none"

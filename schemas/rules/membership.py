@@ -29,7 +29,12 @@ from schemas.rules.pods.sessions import pod_rules
 from schemas.rules.pods.volumes import pod_host_rules, pod_mount_rules, pod_volume_rules
 from schemas.rules.policy_rules import policy_count_rules
 from schemas.rules.profile_rules import machine_issues
-from schemas.rules.request_rules import hugepage_rules, least_cpu_rules, scratch_rules
+from schemas.rules.request_rules import (
+    hugepage_rules,
+    largest_part_rules,
+    least_cpu_rules,
+    scratch_rules,
+)
 from schemas.values.envelope import Resource
 from schemas.values.once_per_value import last_per_value
 from schemas.values.resource_ref import identity_of
@@ -150,6 +155,7 @@ def _session_rules(repository: Repository, session: Session) -> Iterator[Issue]:
         return
     yield from scratch_rules(session, group)
     yield from least_cpu_rules(session, group)
+    yield from largest_part_rules(session, group)
     cluster: Any = repository.resources.get(identity_of("Cluster", repository.cluster_of(group) or ""))
     if cluster is not None:
         yield from _command_rules(session, cluster)
@@ -157,7 +163,7 @@ def _session_rules(repository: Repository, session: Session) -> Iterator[Issue]:
         yield from session_image_rules(repository, session, cluster)
         yield from user_rules(repository, session, group)
         yield from hugepage_rules(session, cluster)
-        yield from pod_rules(session, cluster)
+        yield from pod_rules(session, group, cluster)
         yield from pod_mount_rules(repository, session)
 
 

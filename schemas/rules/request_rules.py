@@ -15,9 +15,9 @@ from schemas.kinds.parts.resources import Resources
 from schemas.kinds.resource_group import Fractional, ResourceGroup
 from schemas.kinds.session import Session
 from schemas.problems.issues import Issue, Loc
-from schemas.values.quantities import format_cpu, format_memory
+from schemas.values.quantities import format_cpu, format_memory, format_shares
 
-_CORE = 1000
+_CORE = _WHOLE = 1000
 _NO_HUGEPAGES = {
     "process": "native sessions are given no huge pages",
     "docker": "Docker can neither give nor limit huge pages",
@@ -65,6 +65,24 @@ def least_cpu_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
             message = f"{_amount(resources)} is less than resource group '{group.name}' wants beside its GPUs"
             hint = f"ask for at least cpu: {format_cpu(needed)}"
             yield Issue((*at, "cpu") if resources.cpu else at, message, hint, "BAI-V032")
+
+
+def largest_part_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
+    """Containers with a larger part of a GPU than `fractional.largest` of their group."""
+    rule = group.spec.fractional
+    for at, resources in _used_requests(session):
+        for slot, amount in resources.accelerators.items():
+            if slot.endswith(".shares") and _part(amount, rule) > rule.largest < _WHOLE:
+                message = f"{slot}: {format_shares(amount)} is a larger part of a GPU than"
+                message += f" resource group '{group.name}' gives"
+                hint = f"ask for at most {format_shares(rule.largest * rule.shares_per_device)}"
+                yield Issue((*at, slot), message, hint, "BAI-V032", key=True)
+
+
+def _part(amount: int, rule: Fractional) -> int:
+    """Thousandths of a device, as they are given."""
+    exact = -(-amount // rule.shares_per_device)
+    return -(-exact // rule.quantum) * rule.quantum
 
 
 def written_requests(session: Session) -> Iterator[tuple[Loc, Resources]]:

@@ -9,7 +9,7 @@ from typing import Any
 from providers.kubernetes.inventory.documents import Document, document, marked_name, safe_name
 from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.quotas import DEVICE_QUOTAS
-from schemas.kinds.parts.kubernetes import PROJECT, Kubernetes
+from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.values.quantities import format_cpu, format_memory
 
 _CPU = ("requests.cpu", "cpu")
@@ -49,7 +49,7 @@ def project_of(namespace: str, options: Kubernetes) -> str:
     """Empty where no session's pod may be there."""
     if namespace.startswith("kube-"):
         return ""
-    return options.project_of(namespace) if PROJECT in options.namespace else namespace
+    return options.project_of(namespace) if options.several_namespaces else namespace
 
 
 def _namespace(found: Mapping[str, Any]) -> str:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from providers.kubernetes.objects.quantity import parse_quantity
+
 STANDARD = "resource.kubernetes.io/"
 CPU_DRIVER = "dra.cpu"
 """Of kubernetes-sigs/dra-driver-cpu, which publishes each logical CPU where it is set up so (individual
@@ -25,6 +27,13 @@ class Device:
     capacity: Mapping[str, str] = field(default_factory=dict)
     tainted: str = ""
     """The taint that keeps it from being given out, where it has one."""
+    several: bool = False
+    """Its driver lets several claims have it (`allowMultipleAllocations`)."""
+
+    @property
+    def memory(self) -> int:
+        """Bytes; 0 is not known."""
+        return parse_quantity(self.capacity.get("memory") or "0")
 
     @property
     def cpu(self) -> int | None:

@@ -26,6 +26,8 @@ RESTARTS = f"{PREFIX}max-restarts"
 """The annotation with the most restarts, which the kubelet does not count."""
 KERNEL = f"{PREFIX}kernel"
 """The label with a kernel's id where the name differs: of claims, and of a pod that bai has adopted."""
+SHARING = f"{PREFIX}sharing"
+"""The label of a claim whose GPU several kernels have parts of: what holds them to these."""
 STAYS = {
     "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
     "karpenter.sh/do-not-disrupt": "true",

@@ -28,10 +28,11 @@ _EXPANDED = re.compile(r"\$(?=[$(])")
 
 
 def pod_manifest(
-    spec: KernelSpec, ref: PodRef, options: Kubernetes, given: str, *, claims: int
+    spec: KernelSpec, ref: PodRef, options: Kubernetes, given: str, *, claims: int, shared: Sequence[str] = ()
 ) -> dict[str, Any]:
     """The body of a POST. `given`: name of its secret, its config map and its first resource claim; `claims`:
-    how many of these it has. Raises KernelRefused for what pods cannot have."""
+    how many of these it has for itself; `shared`: those that others may use as well. Raises KernelRefused for
+    what pods cannot have."""
     refuse_what_pods_lack(spec, options)
     network = spec.network.name
     annotations = {labels.LABELS: labels.to_annotation(spec.labels), **labels.STAYS}
@@ -61,8 +62,8 @@ def pod_manifest(
             "securityContext": _pod_security(spec),
             "imagePullSecrets": [{"name": name} for name in options.image_pull_secrets],
             **({"runtimeClassName": options.runtime_class} if options.runtime_class else {}),
-            **({"resourceClaims": _claims(given, claims)} if claims else {}),
-            "containers": [_container(spec, given, claims=claims)],
+            **({"resourceClaims": _claims(given, claims, shared)} if claims or shared else {}),
+            "containers": [_container(spec, given, claims=claims + len(shared))],
             "volumes": [*_own_volumes(spec, given), *volumes.pod_volumes(spec.mounts)],
         },
     }
@@ -75,8 +76,8 @@ def refuse_what_pods_lack(spec: KernelSpec, options: Kubernetes) -> None:
         why = "it names no image"
     elif spec.ulimits:
         why = f"Kubernetes gives pods no ulimits, and it asks for {', '.join(sorted(spec.ulimits))}"
-    elif spec.share is not None:
-        why = "parts of GPUs are not given to pods"
+    elif (spec.parts or spec.share) and (problem := _part_problem(spec, options)):
+        why = problem
     elif spec.user and not _USER.fullmatch(spec.user) and not is_root(spec.user):
         why = f"the user {spec.user} is a name of the image's, and pods are given users by number"
     elif spec.network.published:
@@ -87,11 +88,23 @@ def refuse_what_pods_lack(spec: KernelSpec, options: Kubernetes) -> None:
         raise KernelRefused(provider="kubernetes", kernel=spec.id, why=why)
 
 
-def _claims(given: str, count: int) -> list[dict[str, str]]:
-    return [
-        {"name": _name_in_pod(number), "resourceClaimName": claim_name(given, number)}
-        for number in range(count)
-    ]
+def _part_problem(spec: KernelSpec, options: Kubernetes) -> str:
+    """Why it cannot have parts of GPUs; empty when it can."""
+    means = spec.share.means if spec.share is not None else "none"
+    if options.several_namespaces:
+        return "parts of GPUs are shared within one namespace, and each project has its own here"
+    if means == "mps" and not options.mps:
+        return "parts of GPUs by mps: the cluster's options do not say that it has that"
+    if means not in ("mps", "none"):
+        return f"parts of GPUs by {means}: pods have only what their driver offers"
+    if spec.share is not None and set(spec.share.milli) != set(spec.parts):
+        return "parts of GPUs: which ones, and how large parts, does not fit together"
+    return ""
+
+
+def _claims(given: str, count: int, shared: Sequence[str]) -> list[dict[str, str]]:
+    names = (*(claim_name(given, number) for number in range(count)), *shared)
+    return [{"name": _name_in_pod(number), "resourceClaimName": name} for number, name in enumerate(names)]
 
 
 def _name_in_pod(number: int) -> str:

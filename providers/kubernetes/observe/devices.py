@@ -80,4 +80,5 @@ def _device(driver: str, pool: str, node: str, said: Mapping[str, Any]) -> Devic
         attributes=attributes,
         capacity=capacity,
         tainted=str(taints[0].get("key")) if taints else "",
+        several=said.get("allowMultipleAllocations") is True,
     )

@@ -71,7 +71,7 @@ def foreign_uses(
     taken: dict[str, dict[str, str]] = {}
     for device in devices.all:
         holding = holders.get(device.key, ())
-        others = [each for each in holding if (each.namespace, each.owner) not in own_pods]
+        others = [each for each in holding if not each.is_of(own_pods)]
         if others:
             claim = others[0]
             taken.setdefault(device.node, {})[device.id] = f"claim {claim.namespace}/{claim.name}"

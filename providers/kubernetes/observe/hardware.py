@@ -13,7 +13,6 @@ from typing import Any
 
 from providers.kubernetes.objects.amounts import PAGES
 from providers.kubernetes.objects.device import STANDARD, Device
-from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.devices import DeviceIndex
 from providers.kubernetes.observe.nodes import ClusterNode
 from schemas.hardware.model import (
@@ -148,7 +147,7 @@ def _gpus(devices: Sequence[Device], numa: frozenset[int]) -> tuple[Gpu, ...]:
                 model=str(device.attributes.get("productName") or ""),
                 pci=_pci(device.attributes),
                 numa_node=_place(device, numa),
-                memory=parse_quantity(device.capacity.get("memory") or "0"),
+                memory=device.memory,
                 mig="enabled" if instances else None,
                 mig_devices=instances,
                 pcie_path=_path(device.attributes),

@@ -5,16 +5,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal
 from providers.kubernetes.api.reflector import Key, Reflector, View
-from providers.kubernetes.objects.labels import KERNEL
+from providers.kubernetes.objects.labels import KERNEL, SHARING
 from providers.kubernetes.objects.names import RESOURCE_API
 from providers.kubernetes.objects.node_request import DEVICE_CLASSES, REQUEST, is_of_request
+from providers.kubernetes.objects.sharing import SharingRule, rule_of_claim, user_uids
 from schemas.kinds.parts.kubernetes import Kubernetes
 
 SETTLE = 1.0
@@ -35,6 +36,14 @@ class HeldClaim:
     devices: tuple[DeviceKey, ...]
     shares: frozenset[DeviceKey] = frozenset()
     """Those that it has a share of, beside others (`allowMultipleAllocations`)."""
+    rule: SharingRule | None = None
+    """What holds the kernels that share it, where bai may have made it for that."""
+    users: frozenset[str] = frozenset()
+    """UIDs of the pods that share it then."""
+
+    def is_of(self, pods: Container[tuple[str, str]]) -> bool:
+        """Whether it belongs to one of these, by namespace and UID."""
+        return any((self.namespace, uid) in pods for uid in (self.owner, *self.users))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +172,11 @@ def parse_claim(claim: Mapping[str, Any]) -> HeldClaim | None:
     alone = users if len(users) == 1 and not metadata.get("ownerReferences") else ()
     owner = next((str(each.get("uid")) for each in (*owners, *alone)), "")
     shares = frozenset(_device_key(each) for each in held if each.get("shareID"))
-    return HeldClaim(str(metadata.get("namespace")), str(metadata.get("name")), owner, keys, shares)
+    rule = rule_of_claim(claim)
+    users = user_uids(claim) if rule is not None else frozenset()
+    return HeldClaim(
+        str(metadata.get("namespace")), str(metadata.get("name")), owner, keys, shares, rule, users
+    )
 
 
 def parse_asked(claim: Mapping[str, Any], options: Kubernetes) -> AskedClaim | None:
@@ -191,7 +204,8 @@ def parse_pending(claim: Mapping[str, Any], options: Kubernetes) -> PendingClaim
     metadata = claim["metadata"]
     if (claim.get("status") or {}).get("allocation") or metadata.get("deletionTimestamp"):
         return None
-    if KERNEL in (metadata.get("labels") or {}) and options.may_be_ours(str(metadata.get("namespace"))):
+    labelled = not {KERNEL, SHARING}.isdisjoint(metadata.get("labels") or {})
+    if labelled and options.may_be_ours(str(metadata.get("namespace"))):
         return None
     return PendingClaim(str(metadata.get("uid")))
 

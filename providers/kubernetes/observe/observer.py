@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial
@@ -12,7 +12,9 @@ from providers.base import Claim, Observation
 from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.errors import api_errors
 from providers.kubernetes.api.reflector import Key, Reflector, View
+from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.names import RESOURCE_API
+from providers.kubernetes.objects.sharing import SharingRule
 from providers.kubernetes.observe.devices import DeviceIndex, devices_of
 from providers.kubernetes.observe.foreign import ForeignPod, foreign_uses, parse_foreign_pod
 from providers.kubernetes.observe.ledger import AskedClaim, DeviceKey, DeviceLedger, HeldClaim, look_if_there
@@ -21,6 +23,7 @@ from providers.kubernetes.observe.node_asks import NOTHING, NodeAskWatch, SeenAs
 from providers.kubernetes.observe.nodes import ClusterNode, parse_node
 from providers.kubernetes.observe.offered import offered_devices
 from providers.kubernetes.observe.pods import OwnPod, is_ours, parse_pod
+from providers.kubernetes.observe.shared_claims import SharedClaims
 from providers.kubernetes.observe.start_waits import StartWaits
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.provider import ProviderError
@@ -59,6 +62,7 @@ class Observer:
         self.slices: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/resourceslices", _slice)
         self.classes: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/deviceclasses", _class)
         self.ledger = DeviceLedger(client, options)
+        self.shared_claims = SharedClaims(self.ledger)
         self.limits = NamespaceLimits(client, options)
         self.asks = NodeAskWatch(client, options)
         self._devices: tuple[int, DeviceIndex] = (-1, DeviceIndex(()))
@@ -133,6 +137,16 @@ class Observer:
     def device_classes(self) -> dict[str, Object]:
         """By name. Raises ApiRefusal, OSError."""
         return {name: found for (_, name), found in self.classes.look().objects.items()}
+
+    def shared_names(self, namespace: str, devices: Sequence[Device], rule: SharingRule) -> list[str]:
+        """Claims by which pods of this namespace share these devices. Raises ApiRefusal, OSError."""
+        if not devices:
+            return []
+        self.ledger.follow()
+        pods = self._seen.pods.objects.values() if self._seen is not None else ()
+        own = (pod for pod in pods if isinstance(pod, OwnPod))
+        begun = [name for pod in own if pod.namespace == namespace and not pod.node for name in pod.shared]
+        return [self.shared_claims.name_of(namespace, device, rule, begun) for device in devices]
 
     def _parse_pod(self, pod: Object) -> Pod | None:
         if is_ours(pod, self._options):

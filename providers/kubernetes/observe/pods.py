@@ -10,8 +10,10 @@ from typing import Any
 from providers.base import KernelState, Labels, Observed
 from providers.kubernetes.objects import labels, volumes
 from providers.kubernetes.objects.amounts import parse_amounts
+from providers.kubernetes.objects.claim import claim_names
 from providers.kubernetes.objects.names import kernel_container
 from providers.kubernetes.objects.quantity import parse_quantity
+from providers.kubernetes.objects.sharing import is_shared_name
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.values.naturals import parse_natural
 from schemas.values.resource_ref import ref_of
@@ -40,6 +42,8 @@ class OwnPod:
     given_up: bool = False
     claims: tuple[str, ...] = ()
     """That it mounts, by name."""
+    shared: tuple[str, ...] = ()
+    """Claims of devices that others may use as well, by name."""
     charged: Mapping[str, int] | None = None
     """Slot → what quotas count of it; None: it has ended, and counts no more."""
 
@@ -90,6 +94,7 @@ def parse_pod(pod: Mapping[str, Any]) -> OwnPod | None:
         namespace=str(metadata.get("namespace")),
         uid=str(metadata.get("uid")),
         node=node,
+        shared=tuple(filter(is_shared_name, claim_names(pod))),
         given_up=told is not None,
         spent=spent,
         claims=volumes.claims_of(pod),

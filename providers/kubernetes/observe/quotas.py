@@ -115,7 +115,8 @@ def _own_use(
         if pod.charged is not None:
             found[namespace].update({**pod.charged, PODS: 1})
     for claim in claims:
-        if (claim.namespace, claim.owner) in owners:
+        # One that several share is nobody's part of a plan: it is what others have.
+        if claim.rule is None and (claim.namespace, claim.owner) in owners:
             use = found[claim.namespace]
             use[CLAIMS] += 1
             for key in claim.devices:

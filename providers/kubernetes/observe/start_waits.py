@@ -1,5 +1,5 @@
-"""What pods that do not start yet wait for: their volumes, or their image. That stands in no pod's status: it
-is in events, and in claims of volumes, which are watched from the moment that such a pod waits.
+"""What pods that do not start yet wait for: volumes, devices or their image. That is in no pod's status, but
+in events, and in claims of volumes, which are watched from the moment that such a pod waits.
 """
 
 from __future__ import annotations
@@ -19,7 +19,9 @@ from schemas.problems.errors.provider import ProviderError
 
 T = TypeVar("T")
 PULLING, PULLED = "Pulling", "Pulled"
-POD_EVENTS = frozenset({"FailedMount", "FailedAttachVolume", "FailedMapVolume", PULLING, PULLED})
+POD_EVENTS = frozenset({
+    "FailedMount", "FailedAttachVolume", "FailedMapVolume", "FailedPrepareDynamicResources", PULLING, PULLED,
+})  # fmt: skip
 CLAIM_EVENTS = frozenset({"FailedBinding", "ProvisioningFailed", "ExternalProvisioning"})
 _REMEDIES = (
     ("hostpath type check failed", "make the folder on that node, for the project's user"),
@@ -33,6 +35,8 @@ _REMEDIES = (
     ("no such file or directory", "make the folder there, for the project's user"),
     ("access denied by server", "let the server export it to the nodes"),
     ("bad option", "install the NFS client (nfs-common, nfs-utils) on the node"),
+    ("mpssupport", "switch this feature gate of the NVIDIA DRA driver on, or take `mps` out of the options"),
+    ('unknown field "multiuser"', "MPS for several users needs NVIDIA's DRA driver 0.5 or later"),
     ("unknown filesystem type", "install the file system's client on the node"),
 )
 """What is in a message, in lower case → what to do."""
@@ -45,7 +49,7 @@ _PULLED = re.compile(r"pulled image .* in (\S{1,30}) \(.* Image size: ([0-9]{1,1
 
 @dataclass(frozen=True, slots=True)
 class StartEvent:
-    """What happened to a pod's volume or image, or to a claim; `at` sorts by time."""
+    """What happened to a pod's volumes, devices or image, or to a claim; `at` sorts by time."""
 
     subject: tuple[str, str]
     """Kind, and the UID of a pod or the name of a claim."""
@@ -130,7 +134,7 @@ def _may_wait(pod: OwnPod) -> bool:
 
 
 def parse_event(found: Mapping[str, Any]) -> StartEvent | None:
-    """None for what is about neither a volume nor an image."""
+    """None for what is about neither a volume, nor a device, nor an image."""
     about, reason = found.get("involvedObject") or {}, str(found.get("reason"))
     if about.get("kind") == "Pod" and reason in POD_EVENTS:
         subject = ("Pod", str(about.get("uid")))

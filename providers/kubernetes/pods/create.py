@@ -5,6 +5,8 @@ there.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from providers.base import Fence, KernelSpec
 from providers.kubernetes.api.client import STRATEGIC, ApiClient, Object
 from providers.kubernetes.api.credentials import NAME
@@ -13,10 +15,11 @@ from providers.kubernetes.objects.claim import split_devices
 from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.names import PodRef, namespaced
 from providers.kubernetes.objects.pod import beside, owner_reference, pod_manifest, service_manifest
+from providers.kubernetes.objects.sharing import rule_of
 from providers.kubernetes.observe.nodes import ClusterNode
 from providers.kubernetes.observe.observer import Observer
 from providers.kubernetes.observe.pods import is_ours
-from providers.kubernetes.pods.devices import allocate, wanted_devices
+from providers.kubernetes.pods.devices import allocate, divide, wanted_devices
 from providers.kubernetes.pods.find import get_or_none
 from providers.kubernetes.pods.volume_claims import tell_provisioners
 from schemas.kinds.parts.kubernetes import Kubernetes
@@ -44,7 +47,7 @@ def create_pod(
         asked = spec.devices or spec.nics or spec.cpus
         devices = _find_devices(observer, spec) if asked else ()
         if pod is None:
-            pod = _make_or_find(client, options, ref, spec, claims=len(split_devices(devices)))
+            pod = _make_or_find(client, options, ref, spec, observer, devices)
         if _is_bound(pod):
             return pod
         for resource, body in beside(spec, pod):
@@ -95,9 +98,17 @@ def _require_node(observer: Observer, spec: KernelSpec) -> ClusterNode:
 
 
 def _make_or_find(
-    client: ApiClient, options: Kubernetes, ref: PodRef, spec: KernelSpec, *, claims: int
+    client: ApiClient,
+    options: Kubernetes,
+    ref: PodRef,
+    spec: KernelSpec,
+    observer: Observer,
+    devices: Sequence[Device],
 ) -> Object:
-    body = pod_manifest(spec, ref, options, ref.new_given(), claims=claims)
+    own, parts = divide(spec, devices)
+    shared = observer.shared_names(ref.namespace, parts, rule_of(spec.share))
+    claims = len(split_devices(own))
+    body = pod_manifest(spec, ref, options, ref.new_given(), claims=claims, shared=shared)
     try:
         return client.create(namespaced("pods", ref.namespace), body)
     except ApiRefusal as refusal:

@@ -19,12 +19,13 @@ from providers.kubernetes.objects.claim import (
     split_devices,
 )
 from providers.kubernetes.objects.device import Device
-from providers.kubernetes.objects.names import PodRef, namespaced
+from providers.kubernetes.objects.names import PodRef
 from providers.kubernetes.objects.pod import is_owned, owner_reference
-from providers.kubernetes.observe.ledger import DeviceLedger, HeldClaim
+from providers.kubernetes.objects.sharing import is_shared_name, rule_of, shared_manifest, shared_status
+from providers.kubernetes.observe.ledger import DeviceKey, DeviceLedger, HeldClaim
 from providers.kubernetes.observe.observer import Observer
-from providers.kubernetes.pods.find import get_or_none
 from providers.kubernetes.pods.release import wait_until_released
+from providers.kubernetes.pods.shared import join_claim, make_or_find
 from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import ProviderUnavailable
 
@@ -84,29 +85,63 @@ def allocate(
     schedulers stay away from the node. Raises KernelRefused where somebody else has one of them,
     ProviderUnavailable, ApiRefusal, OSError."""
     ledger, classes = observer.ledger, DeviceClasses(observer.device_classes())
+    names = _class_names(spec, devices, classes)
+    ledger.follow()
+    own, shared = divide(spec, devices)
+    parts, given = split_devices(own), claim_names(pod)
+    wanted = [False] * len(parts) + [True] * len(shared)
+    if [is_shared_name(name) for name in given] != wanted:
+        why = f"its pod was made for {len(given)} claims, and its devices need {len(wanted)}, or others"
+        raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint="the next attempt makes another pod")
+    joined = {device.key: name for device, name in zip(shared, given[len(parts) :], strict=True)}
+    _require_free(client, ledger, spec, pod, devices, joined)
+    for name, part in zip(given, parts, strict=False):
+        configs = class_configs([classes.known[name] for name in sorted({names[d.key] for d in part})])
+        status = allocation_status(part, pod, spec.labels.node, configs)
+        its = PodRef(ref.namespace, name)
+        body = claim_manifest(its, part, [names[device.key] for device in part], owner_reference(pod))
+        ledger.catch_up(_give(client, its, pod, part, body, status))
+    for device in shared:
+        _join(client, observer, spec, pod, device, PodRef(ref.namespace, joined[device.key]), classes)
+    # Two allocators can give one device away at the same time: each claim is locked for itself alone. Who
+    # has chosen before it saw ours, and not written yet, is given the time to.
+    if not fenced:
+        ledger.settle()
+    _require_free(client, ledger, spec, pod, devices, joined)
+
+
+def _class_names(
+    spec: KernelSpec, devices: Sequence[Device], classes: DeviceClasses
+) -> Mapping[DeviceKey, str]:
+    """Of each device. Raises KernelRefused."""
     names = {device.key: classes.class_of(device) for device in devices}
     lacking = next((device.driver for device in devices if not names[device.key]), None)
     if lacking is not None:
         hint = f"the driver's installation makes one called {lacking}"
         why = f"the cluster has no device class for {lacking}"
         raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint=hint)
-    ledger.follow()
-    _require_free(client, ledger, spec, pod, devices)
-    parts, own_names = split_devices(devices), claim_names(pod)
-    if len(parts) != len(own_names):
-        why = f"its pod was made for {len(own_names)} claims, and its devices need {len(parts)}"
-        raise KernelRefused(provider=NAME, kernel=spec.id, why=why, hint="the next attempt makes another pod")
-    for name, part in zip(own_names, parts, strict=True):
-        configs = class_configs([classes.known[name] for name in sorted({names[d.key] for d in part})])
-        status = allocation_status(part, pod, spec.labels.node, configs)
-        own = PodRef(ref.namespace, name)
-        body = claim_manifest(own, part, [names[device.key] for device in part], owner_reference(pod))
-        ledger.catch_up(_give(client, own, pod, part, body, status))
-    # Two allocators can give one device away at the same time: each claim is locked for itself alone. Who
-    # has chosen before it saw ours, and not written yet, is given the time to.
-    if not fenced:
-        ledger.settle()
-    _require_free(client, ledger, spec, pod, devices)
+    return names
+
+
+def divide(spec: KernelSpec, devices: Sequence[Device]) -> tuple[tuple[Device, ...], tuple[Device, ...]]:
+    """Those that are the kernel's alone, and those that it has a part of."""
+    return (
+        tuple(device for device in devices if device.id not in spec.parts),
+        tuple(device for device in devices if device.id in spec.parts),
+    )
+
+
+def _join(
+    client: ApiClient, observer: Observer, spec: KernelSpec, pod: Object, device: Device, ref: PodRef,
+    classes: DeviceClasses,
+) -> None:  # fmt: skip
+    """Have a part of a device beside others of this namespace."""
+    rule, device_class = rule_of(spec.share), classes.class_of(device)
+    configs = class_configs([classes.known[device_class]])
+    status = shared_status(device, rule, pod, spec.labels.node, configs)
+    body = shared_manifest(ref, device, device_class, rule, owner_reference(pod))
+    observer.ledger.catch_up(join_claim(client, ref, pod, device, rule, body, status))
+    observer.shared_claims.note_held(ref.namespace, device, rule)
 
 
 def _give(
@@ -114,7 +149,7 @@ def _give(
 ) -> Object:
     """The claim, once it gives this pod these devices."""
     uid = pod["metadata"]["uid"]
-    claim = _make_or_find(client, ref, body)
+    claim = make_or_find(client, ref, body)
     if claim["metadata"].get("deletionTimestamp") or not is_owned(claim, pod):
         why = f"claim {ref.namespace}/{ref.name} of an earlier pod is still there"
         raise ProviderUnavailable(provider=NAME, why=why)
@@ -134,27 +169,22 @@ def _give(
     raise ProviderUnavailable(provider=NAME, why=f"claim {ref.name} changes all the time")
 
 
-def _make_or_find(client: ApiClient, ref: PodRef, body: Object) -> Object:
-    try:
-        return client.create(namespaced("resourceclaims", ref.namespace), body)
-    except ApiRefusal:
-        # An attempt before, or one at the same time; a quota refuses it as well where it is there already.
-        found = get_or_none(client, claim_path(ref))
-        if found is None:
-            raise
-        return found
-
-
 def _require_free(
-    client: ApiClient, ledger: DeviceLedger, spec: KernelSpec, pod: Object, devices: Sequence[Device]
+    client: ApiClient,
+    ledger: DeviceLedger,
+    spec: KernelSpec,
+    pod: Object,
+    devices: Sequence[Device],
+    joined: Mapping[DeviceKey, str],
 ) -> None:
     """Raises KernelRefused where another pod's claim has one of these devices, ProviderUnavailable where it
-    does not give back what it is about to."""
-    uid = pod["metadata"]["uid"]
+    does not give back what it is about to. `joined`: claims by which this pod shares one with others."""
+    about = pod["metadata"]
     held: dict[HeldClaim, Device] = {}
     for device in devices:
         for claim in ledger.holders(device.key):
-            if claim.owner != uid:
+            shares = (claim.namespace, claim.name) == (about["namespace"], joined.get(device.key))
+            if claim.owner != about["uid"] and not shares:
                 held.setdefault(claim, device)
     keys = {device.key for device in devices}
     # What the ledger says of others may be over: its watch tells it a moment later.

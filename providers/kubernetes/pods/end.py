@@ -10,11 +10,12 @@ from urllib3.exceptions import HTTPError
 
 from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.credentials import NAME
-from providers.kubernetes.api.errors import GONE, NOT_FOUND, ApiRefusal, api_errors
+from providers.kubernetes.api.errors import CONFLICT, GONE, NOT_FOUND, ApiRefusal, api_errors
 from providers.kubernetes.objects import labels
 from providers.kubernetes.objects.claim import claim_names, claim_path, is_held
 from providers.kubernetes.objects.names import RESOURCE_API, PodRef, namespaced
 from providers.kubernetes.objects.pod import given_name, is_owned
+from providers.kubernetes.objects.sharing import is_shared_name
 from providers.kubernetes.pods.find import get_or_none
 from schemas.problems.errors.kernel import KernelNotFound
 from schemas.problems.errors.provider import ProviderUnavailable
@@ -87,7 +88,12 @@ def remove_pod(client: ApiClient, ref: PodRef, pod: Object | None) -> list[GoneC
         for resource in ("secrets", "configmaps") if given else ():
             # The cluster would clear them away, too, but later.
             _delete(client, f"{namespaced(resource, ref.namespace)}/{given}")
-        return _gone(_delete_claim(client, PodRef(ref.namespace, name)) for name in claim_names(pod))
+        return _gone(
+            _leave_claim(client, own, pod["metadata"]["uid"])
+            if is_shared_name(own.name)
+            else _delete_claim(client, own)
+            for own in (PodRef(ref.namespace, name) for name in claim_names(pod))
+        )
 
 
 def _delete_pod(client: ApiClient, ref: PodRef, pod: Object) -> None:
@@ -120,7 +126,7 @@ def _give_back_claims(client: ApiClient, ref: PodRef, pod: Object) -> list[GoneC
         if claim is not None and is_owned(claim, pod):
             gone.append(_delete_claim(client, own))
         elif claim is not None:
-            _wait_for_claim(client, own, lambda found: found is None or not is_held(found, uid))
+            wait_for_claim(client, own, lambda found: found is None or not is_held(found, uid))
     return _gone(gone)
 
 
@@ -132,17 +138,46 @@ def _delete_claims_left(client: ApiClient, ref: PodRef) -> list[GoneClaim]:
     return _gone(_delete_claim(client, PodRef(ref.namespace, claim["metadata"]["name"])) for claim in left)
 
 
-def _delete_claim(client: ApiClient, ref: PodRef) -> GoneClaim | None:
+def _leave_claim(client: ApiClient, ref: PodRef, uid: str) -> GoneClaim | None:
+    """A claim that others may share goes with the last of them; None where somebody is left, or it was gone
+    before."""
+    while (claim := get_or_none(client, claim_path(ref))) is not None and _is_left_by_all(client, claim, uid):
+        about = claim["metadata"]
+        same = {"uid": about["uid"], "resourceVersion": about["resourceVersion"]}
+        try:
+            return _delete_claim(client, ref, {"preconditions": same})
+        except ApiRefusal as refusal:
+            if refusal.status != CONFLICT:
+                raise  # Else somebody has come, or the cluster has taken note of who left.
+    return None
+
+
+def _is_left_by_all(client: ApiClient, claim: Object, uid: str) -> bool:
+    """Whether nobody uses a claim, or is about to, beside the pod of this UID."""
+    about = claim["metadata"]
+    users = [*((claim.get("status") or {}).get("reservedFor") or ()), *(about.get("ownerReferences") or ())]
+    others = {(str(each["name"]), str(each["uid"])) for each in users if each["uid"] != uid}
+    return not any(_is_there(client, PodRef(about["namespace"], name), other) for name, other in others)
+
+
+def _is_there(client: ApiClient, ref: PodRef, uid: str) -> bool:
+    pod = get_or_none(client, ref.path)
+    return pod is not None and pod["metadata"]["uid"] == uid
+
+
+def _delete_claim(client: ApiClient, ref: PodRef, body: Object | None = None) -> GoneClaim | None:
     """None where it was gone before."""
-    said = _delete(client, claim_path(ref))
+    said = _delete(client, claim_path(ref), body)
     if said is None:
         return None
-    _wait_for_claim(client, ref, lambda found: found is None)
-    uid = (said.get("metadata") or {}).get("uid") or (said.get("details") or {}).get("uid")
-    return (ref.namespace, ref.name), str(uid or "")
+    uid = str((said.get("metadata") or {}).get("uid") or (said.get("details") or {}).get("uid") or "")
+    # Who comes to share a device makes it anew, under the same name.
+    wait_for_claim(client, ref, lambda found: found is None or found["metadata"]["uid"] != uid)
+    return (ref.namespace, ref.name), uid
 
 
-def _wait_for_claim(client: ApiClient, ref: PodRef, free: Callable[[Object | None], bool]) -> None:
+def wait_for_claim(client: ApiClient, ref: PodRef, free: Callable[[Object | None], bool]) -> None:
+    """Until that is so of it. Raises ProviderUnavailable, ApiRefusal, OSError."""
     deadline = time.monotonic() + MARGIN
     while not free(found := get_or_none(client, claim_path(ref))):
         if time.monotonic() > deadline:

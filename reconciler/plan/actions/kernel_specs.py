@@ -24,6 +24,8 @@ from schemas.problems.errors.plan import PlanError
 from schemas.values.linux_users import FIRST_REGULAR_ID, LAST_IMAGE_ID
 
 _SEVERAL = 2
+_WHOLE = 1000
+"""Thousandths of a device."""
 
 
 def kernel_id(desired: Desired, identity: str, kernel: str, generation: int) -> str:
@@ -171,6 +173,7 @@ def _base_spec(
         shm=container.resources.shm or 0,
         pids=container.resources.pids or 0,
         devices=tuple(grant.id for grant in part.devices),
+        parts=tuple(grant.id for grant in part.devices if grant.milli < _WHOLE),
         ports=tuple(port.port for port in spec.ports),
         restart=RestartRule(spec.restart.policy, spec.restart.max),
         tty=spec.tty,

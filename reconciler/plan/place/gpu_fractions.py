@@ -30,7 +30,7 @@ def fraction_limits(
         return None
     sizes = {gpu.id: gpu.memory for gpu in hardware.gpus if gpu.memory}
     memory = {gpu: sizes[gpu] * given // _WHOLE for gpu, given in milli.items() if gpu in sizes}
-    return GpuShare(means, milli, memory)
+    return GpuShare(means, milli, memory, group.spec.fractional.largest if group else _WHOLE)
 
 
 def fraction_obstacle(session: Session, desired: Desired, capabilities: Capabilities | None) -> str:

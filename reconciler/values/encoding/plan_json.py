@@ -31,7 +31,7 @@ _NOT_COUNTED = frozenset({"made_at", "digest"})
 _OPTIONAL = frozenset(
     {
         *("files", "nics", "tty", "share", "uid", "groups", "user", "others", "read_only_root", "ulimits"),
-        *("capabilities", "network", "login", "scratch", "hugepages"),
+        *("capabilities", "network", "login", "scratch", "hugepages", "parts"),
     }
 )
 """Parts of a kernel's spec that are left out where they say nothing."""

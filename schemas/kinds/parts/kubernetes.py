@@ -11,7 +11,7 @@ from pydantic import AfterValidator, Field, Strict, WithJsonSchema
 
 from schemas.problems.issues import value_error
 from schemas.problems.text import format_value
-from schemas.values.envelope import Model
+from schemas.values.envelope import Flag, Model
 from schemas.values.names import AbsolutePath, LabelKey, LabelValue, Name, NodeName, Text
 
 PROJECT = "{project}"
@@ -70,6 +70,9 @@ class Kubernetes(Model):
     """Secrets of the namespace, of type `kubernetes.io/dockerconfigjson`, by which images are pulled."""
     runtime_class: Name | None = None
     """Of the pods, where it is not the cluster's default."""
+    mps: Flag = False
+    """NVIDIA's DRA driver of this cluster, 0.5 or later, has its feature gate `MPSSupport` on: groups with
+    `enforcement: mps` give parts of GPUs. Nothing of the cluster tells that."""
     host_path_roots: tuple[AbsolutePath, ...] = ()
     """Folders of the nodes in which roots of storage hosts may lie; pods are given none elsewhere
     (`hostPath`). Needs a namespace that is neither `restricted` nor `baseline`."""
@@ -77,6 +80,11 @@ class Kubernetes(Model):
     provisioning_requests: Mapping[Name, NodeProvisioning] = {}
     """Resource group → how nodes are asked for when its sessions have no room; none are for groups that are
     not here."""
+
+    @property
+    def several_namespaces(self) -> bool:
+        """Whether each project has its own."""
+        return PROJECT in self.namespace
 
     def namespace_of(self, project: str) -> str:
         return self.namespace.replace(PROJECT, project)

@@ -38,10 +38,12 @@ class NodeOptions:
     """`static`: the kubelet chooses CPUs, as its CPU manager does. With the others that is off: `none`: the
     NRI plugin pins containers to what the annotation `cpuset.bai.dev/<container>` of their pod says; `dra`:
     each CPU is a device of the stand-in for dra-driver-cpu, which pins containers to those of their claims.
-    `gpus`: how many the stand-in for NVIDIA's DRA driver has; without any there is no driver."""
+    `gpus`: how many the stand-in for NVIDIA's DRA driver has; without any there is no driver. `mps`: its
+    feature gate `MPSSupport` is on."""
 
     cpu_policy: CpuPolicy = "none"
     gpus: int = 8
+    mps: bool = True
     labels: tuple[str, ...] = ()
 
 
@@ -74,7 +76,8 @@ class Node:
         self.machine = Daemon("init", init, log, within(self.namespace, own))
         self._write_files(programs)
         self.containerd = self._daemon("containerd", "--config", f"{self.folder}/containerd.toml")
-        self.driver = self._driver("gpu-standin", self._gpus, "-dev", f"{self.folder}/dev")
+        gates = ["-feature-gates", "MPSSupport=true"] if self.options.mps else []
+        self.driver = self._driver("gpu-standin", self._gpus, "-dev", f"{self.folder}/dev", *gates)
         if self.options.cpu_policy == "dra":
             self.pinner = self._driver("cpu-standin", self._cpus, "-nri", str(self.paths.nri))
         else:

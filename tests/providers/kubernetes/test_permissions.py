@@ -141,6 +141,18 @@ def look_after_a_volume(bai: Recorded, provider: KubernetesProvider) -> None:
     storage.purge(trash, "e")
 
 
+def share_a_gpu(provider: KubernetesProvider) -> None:
+    """Two begin on one GPU, and end."""
+    shared = gpu_uuid("n0", 5)
+    kernels = [
+        script("true", f"part{number}-main1-0-g1", devices=(shared,), parts=(shared,)) for number in (1, 2)
+    ]
+    for spec in kernels:
+        provider.create(spec)
+    for spec in kernels:
+        provider.remove(spec.id)
+
+
 def test_the_permissions_of_the_manifest_suffice_and_are_used(
     bai: Recorded, capfd: pytest.CaptureFixture[str]
 ) -> None:
@@ -157,6 +169,7 @@ def test_the_permissions_of_the_manifest_suffice_and_are_used(
     assert b"".join(provider.copy_out(first, "/etc/passwd"))
     provider.update(first, gang(1))
     look_after_a_volume(bai, provider)
+    share_a_gpu(provider)
     assert provider.stop(first, grace=0).state == "exited"
     for kernel in kernels:
         provider.remove(kernel)

@@ -39,6 +39,8 @@ type standin struct {
 	// edit gives what a container has of one device, variable the name and value that tell all of a claim's.
 	edit     func(resourceapi.Device) (map[string]any, error)
 	variable func(types.UID, []resourceapi.Device) string
+	// configure does what a claim's configuration asks for, where a driver has any.
+	configure func(*resourceapi.ResourceClaim, []resourceapi.Device, *cdiSpec) error
 	// changed is called when a claim has been prepared or has gone.
 	changed func() error
 }
@@ -86,6 +88,11 @@ func (d *standin) prepare(claim *resourceapi.ResourceClaim) ([]kubeletplugin.Dev
 	}
 	for _, each := range spec.Devices {
 		each.ContainerEdits["env"] = []string{d.variable(claim.UID, given)}
+	}
+	if d.configure != nil {
+		if err := d.configure(claim, given, &spec); err != nil {
+			return nil, err
+		}
 	}
 	content, err := json.Marshal(spec)
 	if err != nil {
