@@ -22,6 +22,7 @@ from typing import IO, Literal, Protocol
 
 from providers.autoscaling.values import NodeAsks
 from providers.foreign_use import ForeignUse, OfferedDevices, OutsideQuota
+from providers.gpu.gpu_share import GpuShare
 
 ImageState = Literal["same", "another", "gone"]
 KernelState = Literal["creating", "starting", "running", "stopping", "exited", "lost"]
@@ -67,7 +68,8 @@ class Labels:
 
 @dataclass(frozen=True, slots=True)
 class Mount:
-    """A folder given to a kernel: `source` is absolute, under a storage host's root, resolved and checked."""
+    """A folder given to a kernel: `source` is an absolute path under a storage host's root, already resolved
+    and checked."""
 
     source: str
     target: str
@@ -110,20 +112,6 @@ class File:
     """One path component, unique within the kernel."""
     content: str
     variable: str
-
-
-@dataclass(frozen=True, slots=True)
-class GpuShare:
-    """Limits on a part of each of a kernel's GPUs, and what enforces them."""
-
-    means: Literal["mps", "hami", "mig", "none"]
-    milli: Mapping[str, int]
-    """Device id → thousandths of its compute."""
-    memory: Mapping[str, int] = field(default_factory=dict)
-    """Device id → bytes of its memory; a device that is missing is not limited."""
-    most: int = 1000
-    """The most, in thousandths, that any kernel may have a part of such a device: who gets around its own
-    limits is held to that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +212,8 @@ class KernelSpec:
     share: GpuShare | None = None
     """How a part of a GPU is limited; None for whole devices and for kernels without any."""
     uid: int | None = None
-    """Its project's Linux user, and group, from 1000 on: who it is where neither `user` nor the image says
-    otherwise. Native processes are where the provider is root."""
+    """Its project's Linux user, and group, from 1000 on: whom it runs as where neither `user` nor the image
+    says otherwise. Native processes do where the provider is root."""
     groups: tuple[int, ...] = ()
     """Further Linux groups: those of its volumes."""
     user: str = ""
@@ -307,13 +295,15 @@ class Observation:
     quotas: tuple[OutsideQuota, ...] = ()
     """What others hold kernels to, beside the room of the nodes."""
     offered: OfferedDevices | None = None
+    """None: nobody can withdraw devices here."""
     node_asks: NodeAsks | None = None
-    """None: nobody can withdraw devices here, or is asked for nodes."""
+    """None: nobody is asked for nodes here."""
 
 
 @dataclass(frozen=True, slots=True)
 class Capabilities:
-    """What this provider can do on this machine; `limits_missing`: limit → why not."""
+    """What this provider can do on this machine, and why not where it cannot (`limits_missing`: limit →
+    reason)."""
 
     name: str
     limits: frozenset[Limit]

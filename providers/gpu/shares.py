@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from providers.base import GpuShare
+from providers.gpu.gpu_share import GpuShare
 from providers.gpu.node import cuda_client, enforcement_check, hami, mps, probe
 from providers.machines.base import Machine
 from providers.machines.remote_modules import call_remote

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from providers.base import GpuShare
+from providers.gpu.gpu_share import GpuShare
 from providers.kubernetes.objects import labels
 from providers.kubernetes.objects.claim import allocation_status, claim_manifest
 from providers.kubernetes.objects.device import Device

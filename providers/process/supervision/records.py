@@ -32,7 +32,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
-from providers.base import File, GpuShare, KernelSpec, Labels, Mount, RestartRule
+from providers.base import File, KernelSpec, Labels, Mount, RestartRule
+from providers.gpu.gpu_share import GpuShare
 from providers.process.linux import cgroup, files
 from providers.process.supervision import scratch
 from schemas.problems.errors.kernel import KernelRefused

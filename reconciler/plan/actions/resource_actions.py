@@ -19,7 +19,8 @@ def resource_actions(context: PlanContext) -> list[Action]:
     """Resources other than sessions: what is said about them is written down, or forgotten."""
     wanted: Mapping[str, str] = {} if context.destroy else context.desired.digests
     found = []
-    others = {i for each in (wanted, context.actual.existing) for i in each if not i.startswith("Session/")}
+    # Nearly all are sessions: they are left out without an instruction for each.
+    others = {*wanted, *context.actual.existing}.difference(context.desired.sessions())
     for identity in sorted(others):
         if ref_of(identity).kind == "Session" or not context.may_change(identity):
             continue

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from planner.model.demand import device_milli
 from planner.model.types import KernelPlacement
-from providers.base import Capabilities, GpuShare
+from providers.base import Capabilities
+from providers.gpu.gpu_share import GpuShare
 from reconciler.plan.planner_values import designated_nodes, fractional
 from reconciler.values.documents.fraction_groups import group_nodes, share_amounts
 from reconciler.values.state import Desired

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from providers.abilities import ReportsFractions
-from providers.base import GpuShare
 from providers.docker.container import gpu_share as docker_share
 from providers.gpu import shares
+from providers.gpu.gpu_share import GpuShare
 from providers.gpu.node.daemon import MpsDaemon
 from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import ProviderError

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.base import GpuShare
+from providers.gpu.gpu_share import GpuShare
 from providers.gpu.node import mps
 from providers.gpu.node.daemon import MpsDaemon
 from providers.gpu.shares import PIPE, ShareHost, available_means, prepare, release, revive

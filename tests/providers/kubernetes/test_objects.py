@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from providers.base import File, GpuShare, KernelSpec, Labels, Mount, Network, Published, RestartRule
+from providers.base import File, KernelSpec, Labels, Mount, Network, Published, RestartRule
+from providers.gpu.gpu_share import GpuShare
 from providers.kubernetes.objects import labels as own
 from providers.kubernetes.objects.claim import allocation_status, claim_manifest, class_configs, holds_exactly
 from providers.kubernetes.objects.names import PodRef

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from providers.base import GpuShare, KernelSpec
+from providers.base import KernelSpec
+from providers.gpu.gpu_share import GpuShare
 from providers.kubernetes.objects.labels import SHARING
 from providers.kubernetes.provider import KubernetesProvider
 from schemas.problems.errors.kernel import KernelRefused

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from providers.base import GpuShare
+from providers.gpu.gpu_share import GpuShare
 from providers.kubernetes.capabilities import fraction_obstacles
 from providers.kubernetes.objects.labels import SHARING
 from providers.kubernetes.objects.names import PodRef

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from providers.base import GpuShare
 from providers.gpu import shares
+from providers.gpu.gpu_share import GpuShare
 from providers.gpu.node import mps
 from providers.gpu.node.daemon import MpsDaemon
 from providers.process import gpu_share as process_share

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from providers.base import GpuShare, Mount
+from providers.base import Mount
 from providers.gpu import shares
+from providers.gpu.gpu_share import GpuShare
 from providers.machines.connections import ClusterMachines
 from providers.storage.base import TrashedVolume, TrashLocation, VolumeFolder
 from providers.storage.mounts import mount_problem
