@@ -232,7 +232,7 @@ def test_beside_sharers_it_is_one_more_of_them(place: shares.ShareHost, bin_: Pa
     (bin_ / "computing").write_text(f"{GPU}, 4711\n")
     shared = part("mps", shared=True)
     assert "shared by something else than MPS" in tried(place, "mps", shared).why
-    share = shares.GpuShare("mps", {GPU: 500}, {GPU: 4 * GIB})
+    share = GpuShare("mps", {GPU: 500}, {GPU: 4 * GIB})
     shares.prepare(place, "session", share)
     before = mps.status({"root": place.root})[GPU]
     assert tried(place, "mps", shared).outcome == "held"
