@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections import Counter
@@ -119,31 +120,37 @@ def join_limited(items: Iterable[object], most: int = 6) -> str:
 
 def name_list(names: Iterable[str], most: int) -> str:
     """Names with neighbouring numbers joined, at most so many parts: `dgx-[01-16], lab-3 and 12 more`."""
-    parts = name_ranges(names)
-    rest = sum(count for _, count in parts[most:])
-    shown = ", ".join(text for text, _ in parts[:most])
+    every = list(names)
+    parts = [*itertools.islice(_each_range(every), most)]
+    rest = len(every) - sum(count for _, count in parts)
+    shown = ", ".join(text for text, _ in parts)
     return f"{shown} and {rest} more" if rest else shown
 
 
 def name_ranges(names: Iterable[str]) -> list[tuple[str, int]]:
     """The names in their order, three and more that only count up as one text, each with how many it stands
     for: `dgx-[01-16]` for 16, `lab-3` for one."""
-    return [part for run in _runs(names, _COUNTED) for part in _run_parts(run)]
+    return [*_each_range(names)]
 
 
-def _runs(names: Iterable[str], numbered: re.Pattern[str]) -> list[list[str]]:
+def _each_range(names: Iterable[str]) -> Iterator[tuple[str, int]]:
+    return (part for run in _runs(names, _COUNTED) for part in _run_parts(run))
+
+
+def _runs(names: Iterable[str], numbered: re.Pattern[str]) -> Iterator[list[str]]:
     """The names in their order, neighbours that only count up together; `numbered` has stem and number."""
-    runs: list[list[str]] = []
+    run: list[str] = []
     last: tuple[str, int, int] | None = None
     for name in names:
         found = numbered.fullmatch(name)
         here = (found[1], int(found[2]), len(found[2])) if found else None
-        if runs and here and last and _is_next(last, here):
-            runs[-1].append(name)
-        else:
-            runs.append([name])
+        if run and not (here and last and _is_next(last, here)):
+            yield run
+            run = []
+        run.append(name)
         last = here
-    return runs
+    if run:
+        yield run
 
 
 def _is_next(last: tuple[str, int, int], here: tuple[str, int, int]) -> bool:

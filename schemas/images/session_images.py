@@ -11,12 +11,15 @@ _SERVING = frozenset({"interactive", "inference"})
 
 
 def resolve_session_images(spec: SessionSpec, catalog: ImageCatalog) -> SessionSpec:
-    """The spec that says all it depends on: who reads it needs no Image document beside it."""
+    """The spec that says all it depends on: who reads it needs no Image document beside it. The same where it
+    takes nothing over."""
     image = catalog.find(spec.image) if spec.image else None
     roles = {role: _resolve_role(own, image, catalog) for role, own in spec.cluster.per_role.items()}
     ports = spec.ports
     if image is not None and not ports and spec.type in _SERVING:
         ports = image.spec.ports
+    if image is None and not roles:
+        return spec
     changes: dict[str, object] = {"resources": _with_minimum(spec.resources, image), "ports": ports}
     if image is not None:
         changes["image"] = _resolve_reference(spec.image or "", image, catalog)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from schemas.kinds.parts.docker import Capability
-from schemas.kinds.parts.resources import Resources
+from schemas.kinds.parts.resources import Resources, SharedResources
 from schemas.kinds.resource_group import NodeLoss, NumaPolicy, SessionType
 from schemas.kinds.session_template import FromTemplate
 from schemas.problems.issues import value_error
@@ -58,7 +58,7 @@ IdleMetric = Literal["gpu-utilization", "cpu-utilization", "network"]
 class RoleOverride(Model):
     """What the containers of one role have of their own."""
 
-    resources: Resources | None = None
+    resources: SharedResources | None = None
     """Replaces the session's resources as a whole."""
     command: Command | None = None
     image: Text | None = None
@@ -200,7 +200,7 @@ class SessionSpec(Model):
     image: Text | None = None
     """What the containers run: an Image's name, or a reference such as `registry.example/team/tool:2`.
     Providers of native processes need none."""
-    resources: Resources = Resources()
+    resources: SharedResources = Resources()
     """What every container gets."""
     cluster: Layout = Layout()
     """How many containers there are, and of which roles."""

@@ -39,7 +39,7 @@ def little_cpu_warnings(session: Session) -> Iterator[Issue]:
 def scratch_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
     """Requests of more scratch than the group allows."""
     most = group.spec.scratch.max
-    for at, resources in written_requests(session):
+    for at, resources in written_requests(session) if most else ():
         if most and resources.scratch and resources.scratch > most:
             asked_for = format_memory(resources.scratch)
             message = f"{asked_for} of scratch is more than resource group '{group.name}' allows"
@@ -50,8 +50,8 @@ def scratch_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
 def hugepage_rules(session: Session, cluster: Cluster) -> Iterator[Issue]:
     """Requests of huge pages where nothing gives them, and nothing would hold others off them."""
     why = _NO_HUGEPAGES.get(cluster.spec.provider)
-    for at, resources in written_requests(session):
-        for slot in [slot for slot, amount in resources.hugepages.items() if amount and why]:
+    for at, resources in written_requests(session) if why else ():
+        for slot in [slot for slot, amount in resources.hugepages.items() if amount]:
             hint = "leave it out, or run it on a cluster with `provider: kubernetes`"
             yield Issue((*at, slot), f"{slot}: {why}", hint, "BAI-V050", key=True)
 
@@ -59,7 +59,7 @@ def hugepage_rules(session: Session, cluster: Cluster) -> Iterator[Issue]:
 def least_cpu_rules(session: Session, group: ResourceGroup) -> Iterator[Issue]:
     """Containers with less CPU for each of their GPUs than `fractional.minCpu` of their group."""
     least = group.spec.fractional.min_cpu or 0
-    for at, resources in _used_requests(session):
+    for at, resources in _used_requests(session) if least else ():
         needed = least * _gpu_count(resources.accelerators, group.spec.fractional)
         if (resources.cpu or 0) < needed:
             message = f"{_amount(resources)} is less than resource group '{group.name}' wants beside its GPUs"

@@ -18,6 +18,7 @@ import re
 from collections.abc import Callable
 from datetime import UTC, datetime
 from decimal import Decimal, InvalidOperation
+from functools import lru_cache
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, PlainSerializer, WithJsonSchema
@@ -87,6 +88,7 @@ def _unit_hint(number: str, unit: str) -> str:
     return "write B, KiB, MiB, GiB, TiB, PiB (1024) or kB, MB, GB, TB, PB (1000)"
 
 
+@lru_cache(maxsize=4096)
 def format_memory(value: int) -> str:
     """The shortest exact text; bigger and binary units first."""
     exact = [f"{value // size}{unit}" for unit, size in _UNITS.items() if value % size == 0]

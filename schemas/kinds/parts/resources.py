@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Annotated, Any
 
 from pydantic import (
@@ -18,6 +19,8 @@ from pydantic import (
     ModelWrapValidatorHandler,
     SerializerFunctionWrapHandler,
     ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
     model_serializer,
     model_validator,
 )
@@ -108,8 +111,8 @@ class Slots(Model):
     """Huge pages of 1 GiB, beside `memory`."""
     accelerators: Mapping[str, int] = {}
 
-    @property
-    def slots(self) -> dict[str, int]:
+    @cached_property
+    def slots(self) -> Mapping[str, int]:
         """The planner's slots: `cpu` milli-cores, `mem` and huge pages bytes, accelerators; only what is
         named."""
         named = {"cpu": self.cpu, "mem": self.memory, **self.hugepages}
@@ -193,3 +196,33 @@ class Resources(Slots):
     scratch: Annotated[Memory, Field(ge=1024 * 1024, le=2**60)] | None = None
     """Most room on the node's disk for files of its own, volumes aside; as its resource group says when left
     out."""
+
+
+def _read_once(value: Any, handler: ValidatorFunctionWrapHandler) -> Any:
+    if not isinstance(value, dict) or len(value) > _MOST_SLOTS:
+        return handler(value)
+    plain = [(slot, type(item), item) for slot, item in value.items() if _is_plain(item)]
+    if len(plain) < len(value):
+        return handler(value)
+    key = tuple(plain)
+    made = _known_resources.get(key)
+    if made is None:
+        made = handler(value)
+        if len(_known_resources) >= _MOST_KNOWN:
+            _known_resources.clear()
+        _known_resources[key] = made
+    return made
+
+
+def _is_plain(amount: object) -> bool:
+    """Whether this may be an amount as people write it, which takes little room."""
+    kind = type(amount)
+    return kind is int or kind is float or (kind is str and len(amount) <= _LONGEST)  # type: ignore[arg-type]
+
+
+_LONGEST, _MOST_SLOTS, _MOST_KNOWN = 32, 16, 4096
+_known_resources: dict[tuple[object, ...], object] = {}
+"""What was read last, by what was written: only what was right, and it never changes."""
+SharedResources = Annotated[Resources, WrapValidator(_read_once)]
+"""The same object for the same amounts: thousands of sessions ask for one of a few, and what follows from
+them is worked out once."""
