@@ -51,16 +51,25 @@ class Settings:
     notify_user: Callable[[str], None] = lambda line: None
     """Is given lines about what the options lead to that is not what they say."""
 
-    def workspace(self, *, acting: bool = False, source: Source | None = None) -> Workspace:
+    def workspace(
+        self,
+        *,
+        acting: bool = False,
+        source: Source | None = None,
+        documents: DocumentCache | None = None,
+    ) -> Workspace:
         """The repository with its store and provider; `acting`: secrets will be needed, so that stores of
-        secrets which are declared nowhere are a mistake. `source`: as for `reading_workspace`.
+        secrets which are declared nowhere are a mistake. `source`: as for `reading_workspace`; `documents`:
+        what is known of them.
 
         Raises BaiError (InvalidRepository, CannotRead, StoreError) when it cannot be opened.
         """
         from reconciler.workspace.workspace import Workspace
 
         source = source or self.source(acting=acting)
-        return Workspace.at(source, cluster=self.cluster, state=self.state, activity=self._listener())
+        return Workspace.at(
+            source, cluster=self.cluster, state=self.state, activity=self._listener(), documents=documents
+        )
 
     def store_access(self) -> StoreAccess:
         """For commands that the store answers: what is wrong with other documents than the cluster's does not

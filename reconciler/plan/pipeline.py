@@ -50,7 +50,7 @@ def make_timed_plan(request: PlanRequest) -> TimedPlan:
     """The same, and until when it is the plan of an equal request."""
     if request.options.refresh_only:
         context = prepare(request)
-        return TimedPlan(seal_refresh(context), context.time.valid_until)
+        return TimedPlan(seal_refresh(context, sealed=request.sealed), context.time.valid_until)
     study = make_study(request)
     return TimedPlan(study.plan, study.context.time.valid_until, study)
 
@@ -62,5 +62,5 @@ def make_study(request: PlanRequest) -> Study:
     placed = place_sessions(context, decisions, request.options.most_moves)
     actions = make_actions(context, decisions, placed)
     ordered = order_actions(context, actions, placed)
-    plan = seal_plan(context, decisions, placed, ordered)
+    plan = seal_plan(context, decisions, placed, ordered, sealed=request.sealed)
     return Study(plan, replace(context, memory=PlanMemory()), placed)

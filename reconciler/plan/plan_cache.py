@@ -91,4 +91,4 @@ class StudyCache:
 
 def _inputs(request: PlanRequest) -> tuple[object, ...]:
     """All but the time; what is the same object is not compared."""
-    return request.desired, request.actual, request.options, request.place
+    return request.desired, request.actual, request.options, request.place, request.sealed

@@ -22,3 +22,6 @@ class PlanRequest:
     """The planner; None: `planner.place.place` with its built-in policies."""
     memory: PlanMemory = field(default_factory=PlanMemory, compare=False)
     """What the plan before has left."""
+    sealed: bool = True
+    """False for a plan that is only looked at: without what it is recognised by, so that nobody can carry it
+    out."""

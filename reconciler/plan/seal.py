@@ -43,12 +43,14 @@ class _DriftMemo(TimedMemo[_OwnDrifts]):
     """By identity of what exists."""
 
 
-def seal_plan(context: PlanContext, decisions: Decisions, placed: PlacementResult, acted: ActionSet) -> Plan:
-    """The plan, judged by the cluster's policies and with its digest. Raises PlanError for a policy that
-    cannot be read."""
+def seal_plan(
+    context: PlanContext, decisions: Decisions, placed: PlacementResult, acted: ActionSet, *, sealed: bool
+) -> Plan:
+    """The plan, judged by the cluster's policies. `sealed`: with its digest, and what it was made from.
+    Raises PlanError for a policy that cannot be read."""
     outcome = placed.outcome
     plan = replace(
-        _plan_without_actions(context),
+        _plan_without_actions(context, sealed),
         actions=acted.actions,
         rollout=acted.rollout,
         waits=tuple(
@@ -62,15 +64,17 @@ def seal_plan(context: PlanContext, decisions: Decisions, placed: PlacementResul
         node_requests=placed.node_requests,
         warnings=_warnings(context, decisions, placed, acted),
     )
-    return with_digest(add_verdict(context, plan))
+    judged = add_verdict(context, plan)
+    return with_digest(judged) if sealed else judged
 
 
-def seal_refresh(context: PlanContext) -> Plan:
+def seal_refresh(context: PlanContext, *, sealed: bool) -> Plan:
     """The plan that only says what was found: nothing is decided, and nothing done."""
-    return with_digest(_plan_without_actions(context))
+    plan = _plan_without_actions(context, sealed)
+    return with_digest(plan) if sealed else plan
 
 
-def _plan_without_actions(context: PlanContext) -> Plan:
+def _plan_without_actions(context: PlanContext, sealed: bool) -> Plan:
     desired, actual = context.desired, context.actual
     never_joined = never_joined_nodes(desired, actual)
     return Plan(
@@ -78,7 +82,7 @@ def _plan_without_actions(context: PlanContext) -> Plan:
         cluster=desired.cluster,
         commit=desired.commit,
         tree=desired.tree,
-        basis=state_fingerprint(actual),
+        basis=state_fingerprint(actual) if sealed else "",
         complete=actual.complete,
         actions=(),
         drifts=_drifts(context),

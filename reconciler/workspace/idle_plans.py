@@ -71,12 +71,12 @@ class IdlePlans:
             return None
         return KnownIdlePlan(plan, access)
 
-    def plan(self, workspace: Workspace) -> Plan:
-        """The whole plan for which nobody is asked. Where nothing is to be done, it is remembered, unless it
-        rests on more than is compared by who finds it."""
+    def plan(self, workspace: Workspace, *, sealed: bool = True) -> Plan:
+        """The whole plan for which nobody is asked; `sealed` as for `Workspace.plan`. Where nothing is to be
+        done, it is remembered, unless it rests on more than is compared by who finds it."""
         workspace.note_questions()
         actual = workspace.actual(offline=True)
-        made = workspace.plan(offline=True, actual=actual)
+        made = workspace.plan(offline=True, actual=actual, sealed=sealed)
         until, asked = workspace.plan_valid_until, workspace.asked_questions
         if self._index is None or asked is None or made.changes or made.made_at >= until:
             return made

@@ -102,9 +102,11 @@ class Workspace(ClusterConnections):
         clock: Clock | None = None,
         store: Store | None = None,
         activity: ActivityListener = NOBODY_WAITS,
+        documents: DocumentCache | None = None,
     ) -> Self:
-        """The same for documents that were found already; `store`: the one at `state`, open."""
-        cache = DocumentCache()
+        """The same for documents that were found already; `store`: the one at `state`, open; `documents`:
+        what is known of them."""
+        cache = documents or DocumentCache()
         with activity.during("reading documents"):
             repository, commit = source.load(cache)
         chosen = choose_cluster(repository, cluster)
@@ -225,9 +227,11 @@ class Workspace(ClusterConnections):
         offline: bool = False,
         actual: Actual | None = None,
         on_role_check: OnProvisionEvent | None = None,
+        sealed: bool = True,
     ) -> Plan:
         """From `actual`, or what is seen now; with `on_role_check`, roles say what they would change on
-        nodes, and tell it how far they have come. Raises PlanError for an unknown target."""
+        nodes, and tell it how far they have come. One that is not `sealed` is cheaper, and no apply takes it.
+        Raises PlanError for an unknown target."""
         from reconciler.plan.plan_cache import PlanCache
         from reconciler.plan.plan_request import PlanRequest
         from reconciler.workspace.placement_policies import planner_for
@@ -239,7 +243,7 @@ class Workspace(ClusterConnections):
         if on_role_check is not None and not offline:
             actual = self.node_provisioning.add_checks(actual, on_role_check)
         request = PlanRequest(
-            desired, actual, self.clock.now(), options, place=planner_for(desired, self.activity)
+            desired, actual, self.clock.now(), options, planner_for(desired, self.activity), sealed
         )
         if self._plan_cache is None:
             self._plan_cache = PlanCache()
@@ -305,6 +309,8 @@ class Workspace(ClusterConnections):
                 why=f"it was made for cluster {plan.cluster} of repository {plan.repo}",
                 hint="plan again here",
             )
+        if not plan.digest:
+            raise StalePlan(why="it was made only to be looked at", hint="plan again here")
         remember_repository(self.store, self.cluster.name, self.repo_id)
         if plan.changes:
             self.store.save_plan(self.cluster.name, plan.digest, dump_plan_compactly(plan), self.clock.now())

@@ -36,10 +36,15 @@ class _Loaded:
     draft: Draft | None
 
 
+RestoreFile = Callable[[SourceFile], ParsedFile]
+
+
 class DocumentCache:
     """Of one repository. For one thread."""
 
-    def __init__(self) -> None:
+    def __init__(self, restore: RestoreFile = parse_file) -> None:
+        """`restore`: the documents of a file, as `parse_file` gives them."""
+        self._parse_file = restore
         self._files = FileMemory()
         self._parsed: Memo[str, ParsedFile] = Memo()
         self.captures: Memo[str, Hardware | list[Issue]] = Memo()
@@ -51,7 +56,7 @@ class DocumentCache:
 
     def fork(self) -> DocumentCache:
         """One more, for another thread, that begins with what this one knows of documents."""
-        made = DocumentCache()
+        made = DocumentCache(self._parse_file)
         made._parsed, made.captures = self._parsed.fork(), self.captures.fork()
         made.machines, made._others = self.machines.fork(), self._others.fork()
         made._loaded = self._loaded
@@ -115,7 +120,7 @@ class DocumentCache:
 
     def parse(self, file: SourceFile) -> ParsedFile:
         """The documents of a file that could be read."""
-        return self._parsed.get(file.path, (file.data,), lambda: parse_file(file))
+        return self._parsed.get(file.path, (file.data,), lambda: self._parse_file(file))
 
 
 class _RecordingSource:

@@ -23,10 +23,12 @@ class ParsedDocument:
     """One document of a file. What is right stays so; what is wrong is judged anew each time, as it may be
     mended by what is installed here."""
 
-    def __init__(self, path: str, raw: RawDocument) -> None:
+    def __init__(self, path: str, raw: RawDocument, *, was_right: bool = False) -> None:
+        """`was_right`: it broke no rule alone when the same code read it before; only of sessions, for what
+        else is right may depend on what is installed here."""
         self.path, self.raw = path, raw
         self.kind = kind_of(raw.value)
-        self._is_right = False
+        self._is_right = was_right and self.kind == "Session"
 
     @cached_property
     def typed(self) -> tuple[Resource | None, list[Issue]]:
@@ -65,7 +67,13 @@ class ParsedFile:
 
 def parse_file(file: SourceFile) -> ParsedFile:
     """Of a file that could be read."""
-    found, problems = read_documents(file.data, printable(file.path))
+    return file_of_documents(file, *read_documents(file.data, printable(file.path)))
+
+
+def file_of_documents(
+    file: SourceFile, found: list[RawDocument], problems: list[Problem], *, were_right: bool = False
+) -> ParsedFile:
+    """The same, of what was read of it; `problems` are added to."""
     raws = [raw for raw in found if raw.size <= MOST_VALUES]
     for raw in (raw for raw in found if raw.size > MOST_VALUES):
         message = f"{raw.size} values; a document is made of at most {MOST_VALUES}"
@@ -73,4 +81,5 @@ def parse_file(file: SourceFile) -> ParsedFile:
     none = [at for at, raw in enumerate(raws) if raw.value is not None and not kind_of(raw.value)]
     if len(none) > MOST_PROBLEMS:
         raws = raws[: none[MOST_PROBLEMS] + 1]
-    return ParsedFile(file.data, tuple(ParsedDocument(file.path, raw) for raw in raws), tuple(problems))
+    documents = tuple(ParsedDocument(file.path, raw, was_right=were_right) for raw in raws)
+    return ParsedFile(file.data, documents, tuple(problems))

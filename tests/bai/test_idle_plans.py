@@ -14,7 +14,7 @@ import pytest
 
 from reconciler.gitops.directives import Directive, issue_directive
 from reconciler.plan import plan_cache
-from reconciler.sources import document_index
+from reconciler.sources import document_index, sealed_files
 from reconciler.store.database.address import StoreAddress
 from reconciler.store.store import Store
 from reconciler.values.clock import SystemClock
@@ -86,7 +86,7 @@ def anew(repo: Repo, *words: str) -> Said:
 
 
 def cache_file(repo: Repo) -> Path:
-    (found,) = (Path(repo.env["XDG_CACHE_HOME"]) / "bai" / "documents").iterdir()
+    (found,) = (Path(repo.env["XDG_CACHE_HOME"]) / "bai" / "documents").glob("*.index")
     return found
 
 
@@ -190,7 +190,7 @@ def test_a_session_whose_time_comes_is_planned_at_that_time(
 
 def test_other_code_plans_anew(idle: Repo, made: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     idle(*PLAN)
-    monkeypatch.setattr(document_index, "_installed_distributions", lambda: [["numpy-99.dist-info"]])
+    monkeypatch.setattr(sealed_files, "_installed_distributions", lambda: [["numpy-99.dist-info"]])
     idle(*PLAN)
     assert len(made) == 2
 
@@ -224,7 +224,7 @@ def rewrite(file: Path, **parts: object) -> None:
     for name, part in parts.items():
         (content if name == "key" else content["answer"])[name] = part
     text = json.dumps(content)
-    file.write_text(f"{document_index.FORMAT} {document_index._hash(text.encode())}\n{text}")
+    file.write_text(f"{document_index.FORMAT} {sealed_files.digest_of(text.encode())}\n{text}")
 
 
 @pytest.mark.parametrize("damage", DAMAGES.values(), ids=list(DAMAGES))

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from reconciler.sources import document_index
-from reconciler.sources.document_index import DocumentIndex, user_cache_folder
+from reconciler.sources import document_index, sealed_files
+from reconciler.sources.document_index import DocumentIndex
+from reconciler.sources.sealed_files import user_cache_folder
 from reconciler.sources.source import open_source
 from reconciler.workspace.kernel_access import open_kernel_access
 from reconciler.workspace.workspace import Workspace
@@ -146,7 +147,7 @@ def test_what_is_not_whole_or_not_ours_does_not_count(
 def test_what_was_well_sealed_but_is_none_does_not_count(folder: Path, cache: Path, content: str) -> None:
     loaded(folder)
     (file,) = cache.iterdir()
-    file.write_text(f"{document_index.FORMAT} {document_index._hash(content.encode())}\n{content}")
+    file.write_text(f"{document_index.FORMAT} {sealed_files.digest_of(content.encode())}\n{content}")
     assert known(folder) is None
 
 
@@ -158,7 +159,7 @@ def test_another_users_does_not_count(folder: Path, monkeypatch: pytest.MonkeyPa
 
 def test_neither_does_what_other_code_has_judged(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     loaded(folder)
-    monkeypatch.setattr(document_index, "_code_fingerprint", lambda code: "newer")
+    monkeypatch.setattr(document_index, "code_fingerprint", lambda code: "newer")
     assert known(folder) is None
 
 
@@ -170,11 +171,11 @@ def test_nobody_needs_to_be_able_to_write_it(folder: Path, cache: Path) -> None:
 
 def test_who_writes_last_wins_and_the_oldest_go(folder: Path, cache: Path) -> None:
     digests = loaded(folder)
-    for number in range(document_index.MOST_INDEXES + 3):
+    for number in range(sealed_files.MOST_FILES + 3):
         with Workspace.open(folder) as workspace:
             written = index_of(folder, f"digests cluster-{number}")
             written.write(digests, workspace.repository, workspace.document_cache)
-    assert len([*cache.iterdir()]) == document_index.MOST_INDEXES
+    assert len([*cache.iterdir()]) == sealed_files.MOST_FILES
     assert index_of(folder, f"digests cluster-{number}").read() == digests
     assert known(folder) is None, "it was the oldest"
 

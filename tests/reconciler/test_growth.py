@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import io
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from bai.cli.main import run
 from bai.queries import models
 from bai.queries.answers import answer
 from bai.queries.view import WorkspaceView
@@ -25,6 +28,8 @@ MOST_EACH = {
 }
 """Instructions for each session more that waits, or runs: what a pass does for those whom nothing has
 happened to."""
+MOST_AFTER_A_CHANGE = 7000
+"""The same, for a plan of a process that has only heard of what was planned before one file changed."""
 SESSIONS, NODES = 32, 8
 """Of the smallest cluster; half of the sessions have no place in it."""
 QUERIES = (
@@ -77,9 +82,25 @@ def explain_the_last(bench: Bench) -> object:
     return question(models.ExplainQuery(session=f"s{last}"))(bench)
 
 
+def plan_again(bench: Bench) -> None:
+    """The command, with nothing in it that others have not had."""
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(io.StringIO()):
+        patch.setenv("XDG_CACHE_HOME", str(bench.folder.parent / "cache"))
+        words = ["--state", str(bench.folder.parent / "store.db"), "plan", "--offline"]
+        assert run(["-C", str(bench.folder), *words]) == 0
+
+
+def plan_after_a_change(bench: Bench) -> None:
+    """Of one file, after all were read and planned before."""
+    path = bench.folder / "sessions" / "0.yaml"
+    path.write_text(path.read_text().replace("inf", "9s", 1))
+    plan_again(bench)
+
+
 STEPS: Mapping[str, Step] = {
     **{f"{each.command}-{each.form}": question(each) for each in QUERIES},
     **{each.__name__: each for each in (explain_the_last, load, pass_again, one_more, settled, node_lost)},
+    **{each.__name__: each for each in (plan_again, plan_after_a_change)},
 }
 """What changes the cluster comes last."""
 
@@ -125,3 +146,12 @@ def test_little_is_done_for_who_only_waits_or_runs(who: str) -> None:
     few, many = (costs(asked, NODES if who == "waits" else size // 2, size) for size in sizes)
     each = {step: (many[step] - few[step]) / (2 * SESSIONS) for step in most}
     assert {step: cost for step, cost in each.items() if cost > most[step]} == {}
+
+
+def test_little_is_done_for_who_only_waits_when_one_file_has_changed() -> None:
+    asked = {each.__name__: each for each in (plan_again, plan_after_a_change)}
+    costs(asked, NODES, SESSIONS, just_do)
+    few, many = (
+        costs(asked, NODES, size)[plan_after_a_change.__name__] for size in (2 * SESSIONS, 4 * SESSIONS)
+    )
+    assert many - few <= MOST_AFTER_A_CHANGE * 2 * SESSIONS

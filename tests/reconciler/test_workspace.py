@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -97,6 +98,17 @@ def logs(workspace: Workspace, session: str, kernel: str) -> str:
     found = workspace.store.recorded("here")[f"Session/demo/{session}"].kernels
     chosen = next(each for each in found if f"-{kernel}-" in each)
     return b"".join(workspace.provider.logs(chosen)).decode()
+
+
+def test_a_plan_that_was_made_to_be_looked_at_is_not_carried_out(folder: Path) -> None:
+    with Workspace.open(folder) as workspace:
+        shown, whole = workspace.plan(sealed=False), workspace.plan()
+        said = replace(whole, actions=shown.actions, basis="", digest="", made_at=shown.made_at)
+        assert shown.changes and shown == said and whole.basis and whole.digest
+        for forged in (shown, replace(whole, digest=""), replace(whole, basis="")):
+            with pytest.raises(StalePlan):
+                workspace.apply(forged, holder="tester")
+        assert not workspace.provider.observe().kernels and not workspace.store.recorded("here")
 
 
 def test_from_git_to_processes_and_back(folder: Path) -> None:

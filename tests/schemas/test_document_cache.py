@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 import time
@@ -14,15 +15,17 @@ from hypothesis import strategies as st
 
 from schemas.files import file_memory
 from schemas.files.file_memory import FileMemory
-from schemas.loading import parsed_file
+from schemas.files.sources import DirectorySource
+from schemas.loading import known_values, parsed_file
 from schemas.loading.document_cache import DocumentCache
+from schemas.loading.known_values import KnownValues
 from schemas.loading.loader import load_directory
 from schemas.problems.errors.repository import InvalidRepository
 from schemas.repository.repository import Repository
 from schemas.rules import membership
 from schemas.values.envelope import Resource
 from schemas.values.memo import Memo
-from tests.schemas.edits import EDITS, GROUP, ROOT_GROUP, SESSION, START, Edit, make
+from tests.schemas.edits import EDITS, GROUP, PROJECT, ROOT_GROUP, SESSION, START, Edit, make
 
 OTHER = SESSION.format(name="s1", cpu=2, more="")
 
@@ -58,6 +61,47 @@ def test_it_is_what_loading_anew_gives_after_any_change(edits: list[Edit]) -> No
             assert loaded(folder, cache.fork()) == anew, "what another thread takes along"
             found = loaded(folder, cache)
             assert found == anew and in_order(found) == in_order(anew)
+
+
+@settings(max_examples=40)
+@given(st.lists(EDITS, max_size=8))
+def test_values_that_another_process_has_left_are_what_the_files_say(edits: list[Edit]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = written(Path(name))
+        known = KnownValues({})
+        assert isinstance(loaded(folder, DocumentCache(known.parse)), Repository)
+        assert known.parsed == known.asked == len(START)
+        kept = json.loads(json.dumps(known.values()))
+        for edit in edits:
+            make(folder, edit)
+            anew, again = loaded(folder), KnownValues(kept)
+            assert loaded(folder, DocumentCache(again.parse)) == anew
+            if isinstance(anew, Repository):
+                kept = json.loads(json.dumps(again.values()))
+
+
+def test_what_aliases_stand_for_is_never_written_out(tmp_path: Path) -> None:
+    """A committer could make terabytes of it."""
+    long = "x" * 100_000
+    aliases = ", ".join(f"A{number}: *a" for number in range(5_000))
+    text = SESSION.format(name="s1", cpu=1, more=f", env: {{A: &a {long}, {aliases}}}")
+    (tmp_path / "session.yaml").write_text(text)
+    (tmp_path / "other.yaml").write_text(PROJECT)
+    known = KnownValues({})
+    files = list(DirectorySource(tmp_path).files())
+    assert all(not known.parse(file).problems for file in files)
+    (documents,) = known.values().values()
+    assert [document[0]["kind"] for document in documents] == ["Project"]
+
+
+def test_of_too_much_nothing_is_written_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    known = KnownValues({})
+    (tmp_path / "other.yaml").write_text(PROJECT)
+    for file in DirectorySource(tmp_path).files():
+        known.parse(file)
+    assert known.values()
+    monkeypatch.setattr(known_values, "MOST_BYTES", len(PROJECT) - 1)
+    assert known.values() == {}
 
 
 @pytest.fixture

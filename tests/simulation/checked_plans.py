@@ -63,8 +63,10 @@ class OfflinePlans:
             reader.asked = []
             actual = add_recorded(reader, ProviderReading(), CLUSTER, repo=REPO)
             asked, reader.asked = tuple(reader.asked), None
-            made = make_timed_plan(PlanRequest(documents.made_anew(), actual, now))
+            made = make_timed_plan(PlanRequest(documents.made_anew(), actual, now, sealed=False))
             plan = made.plan
+            if _as_told(plan) != _as_told(make_plan(PlanRequest(documents.made_anew(), actual, now))):
+                raise Violation(f"not the plan that is carried out:\n{plan}")
             self._compare(documents, actual, reader, now, plan)
             self._known = [*self._known[-1:], _Remembered(documents.text, asked, made.valid_until, plan)]
             for later in (now + 100.0, now + 5000.0):
@@ -82,7 +84,7 @@ class OfflinePlans:
                 continue
             plan = plan or make_plan(PlanRequest(documents.made_anew(), actual, now))
             self.found += 1
-            if dump_plan(replace(plan, made_at=0.0)) != dump_plan(replace(known.plan, made_at=0.0)):
+            if _as_told(plan) != _as_told(known.plan):
                 raise Violation(f"not the plan of what is recorded:\n{known.plan}\n{plan}")
 
 
@@ -145,6 +147,11 @@ class CheckedPlans:
             raise Violation(f"not the plan that is made anew:\n{dump_plan(plan)}\n{dump_plan(anew)}")
         self._reviews.check(documents, actual, now)
         return plan
+
+
+def _as_told(plan: Plan) -> str:
+    """Without what only one that is carried out has."""
+    return dump_plan(replace(plan, made_at=0.0, basis="", digest=""))
 
 
 def _all_made_anew(actual: Actual) -> Actual:

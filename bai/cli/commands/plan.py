@@ -23,6 +23,7 @@ from bai.cli.options import (
     Replace,
     Targets,
 )
+from bai.cli.plans.garbage import garbage_is_left
 from bai.settings import Settings
 
 if TYPE_CHECKING:
@@ -89,11 +90,12 @@ def plan(
         _review(settings, base, format, out, view, detailed_exitcode=detailed_exitcode)
         return
     shown, settings = _Shown(format, out, view), pin_trusted_revision(settings)
-    if whole and offline:
-        made = _plan_idle(settings, shown)
-    else:
-        check = not (no_check or refresh_only or destroy)
-        made = _plan_now(settings, shown, options, offline, check=check, reprobe=refresh_hardware)
+    with garbage_is_left():
+        if whole and offline:
+            made = _plan_idle(settings, shown)
+        else:
+            check = not (no_check or refresh_only or destroy)
+            made = _plan_now(settings, shown, options, offline, check=check, reprobe=refresh_hardware)
     if defragment and format is PlanFormat.text:
         print_if_nothing_moves(made)
     if out is not None and format is PlanFormat.text:
@@ -128,6 +130,7 @@ def _plan_now(
             resolve_plan_options(options, workspace.desired(), workspace.existing_reader),
             offline=offline,
             on_role_check=role_check_announcer() if check else None,
+            sealed=shown.has_actions,
         )
         _show(settings, workspace, made, offline, shown)
     return made
@@ -144,8 +147,15 @@ def _plan_idle(settings: Settings, shown: _Shown) -> Plan:
     if known is not None:
         _show_known(settings, known, shown)
         return known.plan
-    with settings.workspace(source=source) as workspace:
-        made = plans.plan(workspace)
+    from reconciler.sources.known_documents import KnownDocuments
+
+    # What is carried out rests on nothing that was remembered.
+    documents = None if shown.has_actions else KnownDocuments.of_user(source)
+    cache = documents.new_cache() if documents is not None else None
+    with settings.workspace(source=source, documents=cache) as workspace:
+        if documents is not None:
+            documents.remember()
+        made = plans.plan(workspace, sealed=shown.has_actions)
         _show(settings, workspace, made, True, shown)
     return made
 

@@ -87,10 +87,14 @@ def _check_repository(settings: Settings) -> Checked:
     index = DocumentIndex.of_user(source, "validation")
     if index is not None and (known := index.read()) is not None:
         return Checked(warnings=tuple(map(_problem_from_json, known["warnings"])), kinds=known["kinds"])
+    from reconciler.sources.known_documents import KnownDocuments
     from schemas.loading.document_cache import DocumentCache
 
-    cache = DocumentCache()
+    values = KnownDocuments.of_user(source)
+    cache = values.new_cache() if values is not None else DocumentCache()
     checked, repository = _load_and_check(settings, ["."], source, cache)
+    if values is not None and repository is not None:
+        values.remember()
     if index is not None and repository is not None:
         answer = {"kinds": checked.kinds, "warnings": [*map(_problem_json, checked.warnings)]}
         index.write(answer, repository, cache)

@@ -21,6 +21,7 @@ from providers.gpu.enforcement import (
     parse_means,
 )
 from providers.gpu.enforcement_rules import judge_part
+from providers.gpu.gpu_share import GpuShare
 from providers.gpu.node import enforcement_check, hami, mps
 from providers.gpu.node.enforcement_check import HOLDER
 from providers.machines.local import LocalMachine
