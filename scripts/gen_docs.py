@@ -203,6 +203,7 @@ def plan_page() -> str:
         "reconciler/values/plan.py", "reconciler/values/sides.py", "reconciler/values/changes/cause.py",
         "reconciler/values/changes/change.py", "planner/model/types.py", "planner/model/huge_pages.py",
         "providers/base.py",
+        "providers/gpu/gpu_share.py",
         "reconciler/values/records.py", "reconciler/values/rollout.py", "providers/provisioning.py",
     )  # fmt: skip
     docs["Action", "why"] = "The cause in words, for readers."

@@ -243,7 +243,12 @@ class Workspace(ClusterConnections):
         if on_role_check is not None and not offline:
             actual = self.node_provisioning.add_checks(actual, on_role_check)
         request = PlanRequest(
-            desired, actual, self.clock.now(), options, planner_for(desired, self.activity), sealed
+            desired,
+            actual,
+            self.clock.now(),
+            options,
+            planner_for(desired, self.activity),
+            sealed=sealed,
         )
         if self._plan_cache is None:
             self._plan_cache = PlanCache()

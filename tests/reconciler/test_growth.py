@@ -28,7 +28,7 @@ MOST_EACH = {
 }
 """Instructions for each session more that waits, or runs: what a pass does for those whom nothing has
 happened to."""
-MOST_AFTER_A_CHANGE = 7000
+MOST_AFTER_A_CHANGE = 8500
 """The same, for a plan of a process that has only heard of what was planned before one file changed."""
 SESSIONS, NODES = 32, 8
 """Of the smallest cluster; half of the sessions have no place in it."""
