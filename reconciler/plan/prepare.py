@@ -20,7 +20,7 @@ from reconciler.values.plan_options import PlanOptions
 from schemas.problems.errors.plan import PlanError
 
 _OF_SESSIONS = frozenset({"existing", "balances"})
-"""Of what is there, sessions themselves, and what only the planner reads of those that have ended."""
+"""Of what is there, what exists, sessions among it, and what only the planner reads of those that ended."""
 
 
 def prepare(request: PlanRequest) -> PlanContext:
@@ -65,6 +65,7 @@ def _around_sessions(
         (desired.repo, desired.cluster, repository.stores, request.options, scope, rollout),
         (repository.without_sessions, tuple(repository.machines.values())),
         tuple(getattr(actual, each.name) for each in fields(actual) if each.name not in _OF_SESSIONS),
+        tuple(each for identity, each in actual.existing.items() if not identity.startswith("Session/")),
     )
 
 

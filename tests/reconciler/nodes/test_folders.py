@@ -6,7 +6,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from providers.storage.nodes import NodeStorage
-from reconciler.values.state import Actual
+from reconciler.plan.pipeline import make_plan
+from reconciler.plan.plan_request import PlanRequest
+from reconciler.values.encoding.plan_json import dump_plan
+from reconciler.values.records import Recorded
+from reconciler.values.state import Actual, Existing
 from reconciler.values.volume_folders import volume_folders
 from tests.reconciler.lab import action, session, summary
 from tests.reconciler.nodes.lab import NodeLab
@@ -33,6 +37,24 @@ class FolderLab(NodeLab):
     def actual(self, *, offline: bool = False, check: bool = False) -> Actual:
         wanted = tuple(volume_folders(self.desired()).values())
         return replace(super().actual(offline=offline, check=check), volumes=self.storage.observe(wanted))
+
+
+def test_who_waits_for_a_volume_is_asked_again_when_it_is_there(tmp_path: Path) -> None:
+    """What was found out about a session rests on records of others, too."""
+    lab = FolderLab(tmp_path)
+    mounts = "mounts: [{volume: data, path: /data}], resources: {cpu: 1, memory: 1GiB}"
+    lab.write({"a": session("a", mounts)})
+    desired, actual, now = lab.desired(), lab.actual(), lab.world.clock.now()
+    before = PlanRequest(desired, actual, now)
+    [wait] = lab.plans.plan(before).waits
+    assert "cannot be made before" in wait.reasons[0].message
+    identity = "Volume/p/data"
+    record = Recorded(identity, "here", 1, desired.digests[identity], desired.documents[identity])
+    there = Existing(identity, record, "")
+    after = replace(before, actual=replace(actual, existing={**actual.existing, identity: there}))
+    plan = lab.plans.plan(after)
+    assert dump_plan(plan) == dump_plan(make_plan(after))
+    assert not any("cannot be made before" in one.reasons[0].message for one in plan.waits)
 
 
 def test_a_volume_is_made_once_its_node_is_provisioned_and_whoever_mounts_it_waits(tmp_path: Path) -> None:
