@@ -18,6 +18,7 @@ from reconciler.plan.provider_change import refuse_provider_change
 from reconciler.plan.targets import plan_scope
 from reconciler.values.plan_options import PlanOptions
 from schemas.problems.errors.plan import PlanError
+from schemas.values.resource_ref import ref_of
 
 _OF_SESSIONS = frozenset({"existing", "balances"})
 """Of what is there, what exists, sessions among it, and what only the planner reads of those that ended."""
@@ -65,7 +66,7 @@ def _around_sessions(
         (desired.repo, desired.cluster, repository.stores, request.options, scope, rollout),
         (repository.without_sessions, tuple(repository.machines.values())),
         tuple(getattr(actual, each.name) for each in fields(actual) if each.name not in _OF_SESSIONS),
-        tuple(each for identity, each in actual.existing.items() if not identity.startswith("Session/")),
+        tuple(each for identity, each in actual.existing.items() if ref_of(identity).kind != "Session"),
     )
 
 
