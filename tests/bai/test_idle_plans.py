@@ -6,6 +6,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,7 +19,7 @@ from reconciler.sources import document_index, sealed_files
 from reconciler.store.database.address import StoreAddress
 from reconciler.store.store import Store
 from reconciler.values.clock import SystemClock
-from tests.bai.conftest import CLUSTER, Repo, Said, new_repo, tidy
+from tests.bai.conftest import CLUSTER, TOP, Repo, Said, new_repo, tidy
 
 PLAN = ("plan", "--offline")
 DAY = 86_400.0
@@ -102,6 +103,26 @@ def test_it_is_found_by_the_next_command(idle: Repo, made: list[float], more: tu
     assert idle(*PLAN, *more) == anew(idle, *PLAN, *more)
     assert len(made) == 2, "the first, and the one that was not to be found"
     assert cache_file(idle).stat().st_mode & 0o777 == 0o600
+
+
+MODULES = """\
+import contextlib, io, json, sys
+from bai.cli.main import run
+with contextlib.redirect_stdout(io.StringIO()):
+    run(sys.argv[1:])
+print(json.dumps(sorted(sys.modules)))
+"""
+
+
+def test_who_finds_it_loads_neither_documents_nor_the_planner(idle: Repo) -> None:
+    idle(*PLAN)
+    words = [sys.executable, "-c", MODULES, "-C", str(idle.root), *PLAN]
+    done = subprocess.run(
+        words, env={**os.environ, **idle.env}, cwd=TOP, capture_output=True, text=True, check=True
+    )
+    loaded = set(json.loads(done.stdout))
+    assert "reconciler.workspace.idle_plans" in loaded
+    assert not loaded & {"schemas.loading.document_cache", "schemas.kinds.session", "planner.place", "numpy"}
 
 
 @pytest.mark.parametrize(
