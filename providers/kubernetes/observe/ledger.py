@@ -133,8 +133,7 @@ class DeviceLedger:
         self._claims.close()
 
     def _parse(self, claim: Mapping[str, Any]) -> Claim | None:
-        asked = parse_asked(claim, self._options)
-        return parse_claim(claim) or asked or parse_pending(claim, self._options)
+        return parse_claim(claim) or parse_asked(claim, self._options) or parse_pending(claim, self._options)
 
     def _hear(self, before: Claim | None, now: Claim | None) -> None:
         with self._decided:
