@@ -79,7 +79,7 @@ listed() {
     printf '%s' "${text%, }"
 }
 
-wanted=() # "program|Debian packages|what it is for"
+wanted=() # "program|Debian packages|what it is for"; of programs for one purpose (a/b) the first is installed
 have() {
     packages+=($2)
     wanted+=("$1|$2|$3")
@@ -87,10 +87,17 @@ have() {
 
 there() { command -v "$1" >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/"$1" >/dev/null 2>&1; }
 
+any_there() {
+    local each
+    for each in ${1//\// }; do there "$each" && return; done
+    return 1
+}
+
 install_wanted() { # all at once, where that may be done; what is missing in the end is named
     local each program missing=()
     for each in "${wanted[@]}"; do
-        there "${each%%|*}" || missing+=($(cut -d'|' -f2 <<<"$each"))
+        program=${each%%|*}
+        there "${program%%/*}" || missing+=($(cut -d'|' -f2 <<<"$each"))
     done
     if [ ${#missing[@]} != 0 ] && [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1 &&
         [ "${BAI_TEST_INSTALL:-1}" = 1 ]; then
@@ -103,7 +110,7 @@ install_wanted() { # all at once, where that may be done; what is missing in the
     fi
     for each in "${wanted[@]}"; do
         IFS='|' read -r program packages_of reason <<<"$each"
-        there "$program" || absent+=("$program (Debian package $packages_of): $reason is not tested")
+        any_there "$program" || absent+=("$program (Debian package $packages_of): $reason is not tested")
     done
 }
 
@@ -151,7 +158,7 @@ have postgres postgresql "a store on a PostgreSQL server"
 have promtool prometheus "alert rules"
 have ssh-keygen openssh-client "nodes over SSH, signed commits"
 have gpg gnupg "signed commits"
-have chromium chromium "pages in a real browser"
+have chromium-headless-shell/chromium chromium-headless-shell "pages in a real browser"
 # PostgreSQL's package would make and start a server of its own; ours live as long as their test.
 if ! there postgres && [ "$(id -u)" = 0 ] && [ ! -e /etc/postgresql-common ]; then
     mkdir -p /etc/postgresql-common

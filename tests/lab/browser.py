@@ -1,4 +1,6 @@
-"""A real browser: Debian's Chromium, driven by Playwright. It downloads none.
+"""A real browser: Debian's Chromium, driven by Playwright, which downloads none. Where it is installed, the
+one without windows (`chromium-headless-shell`): the same engine for two thirds of the time of processors, for
+the other one draws a window with tabs around each context, which nobody sees.
 
     def test_something(chromium: Chromium) -> None:
         page = chromium.page(java_script_enabled=False)
@@ -14,6 +16,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,7 +34,8 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 GROUP = "browser"
-PROGRAM = "chromium"
+PROGRAMS = ("chromium-headless-shell", "chromium")
+"""The first of them that is there."""
 LOCAL = "127.0.0.1"
 
 
@@ -40,7 +44,7 @@ class Chromium:
         """Raises LabUnavailable where it is missing or does not start."""
         from playwright.sync_api import Error, expect, sync_playwright  # every worker imports this module
 
-        program = tool(PROGRAM)
+        program = next(filter(None, map(shutil.which, PROGRAMS)), None) or tool(PROGRAMS[-1])
         with contextlib.ExitStack() as undone:
             self._network = ""
             if not what_lacks("ip"):
@@ -56,7 +60,7 @@ class Chromium:
                 self._browser = self._driver.chromium.launch(executable_path=program, args=options)
             except Error as error:
                 why = error.message.splitlines()[0]
-                raise LabUnavailable(f"{PROGRAM} does not start: {why}") from None
+                raise LabUnavailable(f"{program} does not start: {why}") from None
             undone.callback(self._browser.close)
             self._open = undone.pop_all()
         expect.set_options(timeout=PATIENCE * 1000)

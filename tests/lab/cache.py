@@ -41,6 +41,7 @@ PACKAGES = {
     "apt-ftparchive": "apt-utils",
     "dpkg-deb": "dpkg",
     "apt-get": "apt",
+    "chromium-headless-shell": "chromium-headless-shell",
     "chromium": "chromium",
     "gpg": "gnupg",
     "gpgconf": "gnupg",

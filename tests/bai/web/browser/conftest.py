@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from reconciler.controller.figure_recorder import FigureRecorder
-from tests.bai.web.browser.site import Site, SpokenLogs
+from tests.bai.web.browser.site import Shots, Site, SpokenLogs
 from tests.bai.web.lab import Lab, serving
 from tests.bai.web.panel.rendering import LABELLED_NODE, two_projects
 from tests.lab.browser import Chromium
@@ -40,8 +40,5 @@ def own_site(tmp_path: Path, chromium: Chromium) -> Iterator[Site]:
 
 
 @pytest.fixture
-def shots(tmp_path: Path) -> Path:
-    """Where pictures go."""
-    folder = Path(os.environ.get("BAI_SHOTS") or tmp_path)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+def shots() -> Shots:
+    return Shots(os.environ.get("BAI_SHOTS", ""))

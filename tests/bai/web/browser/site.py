@@ -107,6 +107,18 @@ class Visit:
         self.page.locator("#live[data-state=live]").wait_for()
 
 
+@dataclass(frozen=True)
+class Shots:
+    """Pictures of pages for people, who name a `folder` for them. Tests compare none of these, and each costs
+    half as much as all rules of accessibility."""
+
+    folder: str
+
+    def take(self, page: Page, name: str, *, full_page: bool = True) -> None:
+        if self.folder:
+            page.screenshot(path=f"{self.folder}/{name}.png", full_page=full_page)
+
+
 @dataclass
 class Site:
     """A lab with its server's address and its logs."""

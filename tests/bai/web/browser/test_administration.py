@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import expect
 
 from reconciler.gitops.directives import Directive, issue_directive
-from tests.bai.web.browser.site import Site, SpokenLogs
+from tests.bai.web.browser.site import Shots, Site, SpokenLogs
 from tests.bai.web.browser.test_looks import check_looks
 from tests.bai.web.lab import Lab, serving
 from tests.bai.web.panel.administration.world import managed, profiled
@@ -38,7 +38,7 @@ def site(tmp_path_factory: pytest.TempPathFactory, chromium: Chromium) -> Iterat
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_a_page_can_be_read_by_everybody(site: Site, shots: Path, page: str) -> None:
+def test_a_page_can_be_read_by_everybody(site: Site, shots: Shots, page: str) -> None:
     check_looks(site, shots, f"/clusters/here/{page}")
 
 
@@ -111,7 +111,7 @@ def test_a_viewer_of_one_project_walks_through_what_is_theirs(site: Site) -> Non
 
 
 def test_waves_and_drift_can_be_read_by_everybody(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: Chromium, shots: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: Chromium, shots: Shots
 ) -> None:
     lab, machines = profiled(tmp_path, monkeypatch)
     for name in ("s1", "s2"):

@@ -14,7 +14,7 @@ from playwright.sync_api import expect
 
 from providers.machines.files.folder_listing import FolderListing
 from providers.process.provider import ProcessProvider
-from tests.bai.web.browser.site import Site, SpokenLogs
+from tests.bai.web.browser.site import Shots, Site, SpokenLogs
 from tests.bai.web.browser.test_looks import VIEWS, WIDE, is_too_wide, violations
 from tests.bai.web.lab import Lab, serving
 from tests.bai.web.panel.rendering import LABELLED_NODE, two_projects
@@ -81,7 +81,7 @@ def served(tmp_path: Path, chromium: Chromium) -> Iterator[FilesSite]:
         shutil.rmtree(root, ignore_errors=True)
 
 
-def test_somebody_looks_at_fetches_and_sends_files(served: FilesSite, shots: Path, tmp_path: Path) -> None:
+def test_somebody_looks_at_fetches_and_sends_files(served: FilesSite, tmp_path: Path) -> None:
     visit = served.site.visit("operator-of-p", viewport=WIDE, reduced_motion="reduce")
     page = visit.page
     visit.in_cluster("sessions/p/own")
@@ -166,14 +166,14 @@ def test_what_is_refused_is_said(served: FilesSite, tmp_path: Path) -> None:
     page.context.close()
 
 
-def test_the_page_can_be_read_by_everybody(served: FilesSite, shots: Path) -> None:
+def test_the_page_can_be_read_by_everybody(served: FilesSite, shots: Shots) -> None:
     visit = served.site.visit("operator", viewport=WIDE, reduced_motion="reduce")
     page, wrong = visit.page, list[str]()
     visit.go(f"{ADDRESS}?path=data")
     for view, scheme, size, rules in VIEWS:
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size(size)
-        page.screenshot(path=shots / f"files-{view}.png", full_page=True)
+        shots.take(page, f"files-{view}")
         wrong += [f"{view}: {each}" for each in violations(page, **rules)]
         if is_too_wide(page):
             wrong.append(f"{view}: the page is wider than its window")

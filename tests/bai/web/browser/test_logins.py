@@ -14,7 +14,7 @@ import yaml
 from playwright.sync_api import Page, expect
 
 from bai.web.auth.access_file import WatchedAccessFile
-from tests.bai.web.browser.site import Visit
+from tests.bai.web.browser.site import Shots, Visit
 from tests.bai.web.browser.test_looks import VIEWS, is_too_wide, violations
 from tests.bai.web.lab import Lab, serving
 from tests.bai.web.panel.rendering import HOSTILE, SECRET, two_projects
@@ -166,7 +166,7 @@ def test_a_link_that_somebody_else_has_begun_logs_nobody_in(own: Panel) -> None:
 
 
 def test_pages_of_a_login_can_be_read_by_everybody(
-    own: Panel, provider: IdentityProviderLab, shots: Path
+    own: Panel, provider: IdentityProviderLab, shots: Shots
 ) -> None:
     provider.browsers.errors["mallory"] = {"error": "access_denied", "error_description": HOSTILE}
     visit = own.visit(reduced_motion="reduce")
@@ -180,7 +180,7 @@ def test_pages_of_a_login_can_be_read_by_everybody(
         for view, scheme, size, rules in VIEWS:
             page.emulate_media(color_scheme=scheme)
             page.set_viewport_size(size)
-            page.screenshot(path=shots / f"login-{name}-{view}.png", full_page=True)
+            shots.take(page, f"login-{name}-{view}")
             wrong += [f"{name} {view}: {each}" for each in violations(page, **rules)]
             assert not is_too_wide(page), (name, view)
     assert not wrong, "\n".join(wrong)

@@ -1,20 +1,19 @@
 """What pages look like: rules of accessibility, narrow screens, and pictures of all of them for people.
 
-BAI_SHOTS names the folder that the pictures go to; otherwise they stay with the test.
+BAI_SHOTS names the folder that the pictures go to; without it none are taken.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Literal
 
 import pytest
 from axe_playwright_python.base import AXE_SCRIPT
 from playwright.sync_api import Page, ViewportSize
 
-from tests.bai.web.browser.site import Site
+from tests.bai.web.browser.site import Shots, Site
 
 pytestmark = pytest.mark.xdist_group("browser")
 PAGES = (
@@ -43,13 +42,15 @@ VIEWS: tuple[tuple[str, Literal["light", "dark"], ViewportSize, Mapping[str, Any
 """Name, colours, size and rules of each."""
 GRAVE = ("serious", "critical")
 _RUN = "options => axe.run(document, options).then((done) => done.violations)"
+_OPTIONS: Mapping[str, Any] = {"resultTypes": ["violations"], "preload": False}
+"""Style sheets and media are not fetched once more for rules that are off by default, or not grave."""
 
 
 def violations(page: Page, **options: Any) -> list[str]:
     """What breaks a rule gravely, and where."""
     if not page.evaluate("'axe' in window"):
         page.evaluate(AXE_SCRIPT)
-    found = page.evaluate(_RUN, {"resultTypes": ["violations"], **options})
+    found = page.evaluate(_RUN, {**_OPTIONS, **options})
     return [
         f"{page.url}: {each['id']}: {node['target']} {node['failureSummary']}"
         for each in found
@@ -63,11 +64,11 @@ def is_too_wide(page: Page) -> bool:
 
 
 @pytest.mark.parametrize("address", PAGES)
-def test_a_page_can_be_read_by_everybody(site: Site, shots: Path, address: str) -> None:
+def test_a_page_can_be_read_by_everybody(site: Site, shots: Shots, address: str) -> None:
     check_looks(site, shots, address)
 
 
-def check_looks(site: Site, shots: Path, address: str) -> None:
+def check_looks(site: Site, shots: Shots, address: str) -> None:
     """A page of a site, in each view."""
     who = "operator" if address.endswith("/terminal") else "viewer"
     visit = site.tab("" if address == "/login" else who, viewport=WIDE, reduced_motion="reduce")
@@ -79,7 +80,7 @@ def check_looks(site: Site, shots: Path, address: str) -> None:
     for view, scheme, size, rules in VIEWS:
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size(size)
-        page.screenshot(path=shots / f"{name}-{view}.png", full_page=True)
+        shots.take(page, f"{name}-{view}")
         wrong += [f"{view}: {each}" for each in violations(page, **rules)]
         if is_too_wide(page):
             wrong.append(f"{view}: the page is wider than its window")

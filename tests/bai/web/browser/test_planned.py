@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import expect
 
-from tests.bai.web.browser.site import Visit
+from tests.bai.web.browser.site import Shots, Visit
 from tests.bai.web.browser.test_looks import NARROW, WIDE, is_too_wide, violations
 from tests.bai.web.lab import serving
 from tests.bai.web.panel.plans.test_planned_reviews import NEXT, HeldLab
@@ -26,19 +26,19 @@ def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[HeldLab]:
     made.close()
 
 
-def look_at(visit: Visit, shots: Path, name: str) -> list[str]:
+def look_at(visit: Visit, shots: Shots, name: str) -> list[str]:
     """What is wrong with the looks of a page."""
     wrong = []
     for scheme, size in (("light", WIDE), ("dark", WIDE), ("narrow", NARROW)):
         visit.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
         visit.page.set_viewport_size(size)
-        visit.page.screenshot(path=shots / f"{name}-{scheme}.png", full_page=True)
+        shots.take(visit.page, f"{name}-{scheme}")
         wrong += [f"{scheme}: {each}" for each in violations(visit.page)]
         wrong += [f"{scheme} is too wide"] if is_too_wide(visit.page) else []
     return wrong
 
 
-def test_a_review_is_there_when_it_is_planned(lab: HeldLab, chromium: Chromium, shots: Path) -> None:
+def test_a_review_is_there_when_it_is_planned(lab: HeldLab, chromium: Chromium, shots: Shots) -> None:
     commit = lab.push(NEXT, "next", message="one more session")
     lab.once()
     with serving(lab.app, chromium.listening()) as address:
@@ -65,7 +65,7 @@ def test_a_review_is_there_when_it_is_planned(lab: HeldLab, chromium: Chromium, 
 
 
 def test_a_change_can_be_made_when_it_is_planned(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: Chromium, shots: Path
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chromium: Chromium, shots: Shots
 ) -> None:
     office = HeldOffice(tmp_path)
     office.hold(monkeypatch)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.bai.web.browser.site import Site, SpokenLogs
+from tests.bai.web.browser.site import Shots, Site, SpokenLogs
 from tests.bai.web.browser.test_looks import NARROW, WIDE, is_too_wide, violations
 from tests.bai.web.lab import serving
 from tests.bai.web.panel.plans.following import GPU, FollowingLab
@@ -113,7 +113,7 @@ def test_a_branch_is_reviewed_approved_carried_out_and_taken_back(following: Sit
     page.context.close()
 
 
-def test_these_pages_can_be_read_by_everybody(following: Site, shots: Path) -> None:
+def test_these_pages_can_be_read_by_everybody(following: Site, shots: Shots) -> None:
     lab = lab_of(following)
     change: dict[str, str | None] = {
         "a.yaml": None,
@@ -143,7 +143,7 @@ def test_these_pages_can_be_read_by_everybody(following: Site, shots: Path) -> N
         for scheme, size in (("light", WIDE), ("dark", WIDE), ("narrow", NARROW)):
             page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
             page.set_viewport_size(size)
-            page.screenshot(path=shots / f"{name}-{scheme}.png", full_page=True)
+            shots.take(page, f"{name}-{scheme}")
             rules = {"runOnly": ["color-contrast"]} if scheme == "dark" else {}
             wrong += [f"{scheme}: {each}" for each in violations(page, **rules)]
             if is_too_wide(page):

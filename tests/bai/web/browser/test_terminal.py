@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator
@@ -19,7 +20,7 @@ from bai.web.panel.terminal.terminals import Terminals
 from reconciler.controller.loop import Loop
 from reconciler.controller.loop_options import LoopOptions
 from reconciler.workspace.workspace import Workspace
-from tests.bai.web.browser.site import Visit
+from tests.bai.web.browser.site import Shots, Visit
 from tests.bai.web.browser.terminal_screen import note, rows, shows
 from tests.bai.web.browser.test_looks import WIDE, violations
 from tests.bai.web.lab import doors, serving
@@ -53,6 +54,8 @@ _BROUGHT_ANEW = """async () => {
   document.dispatchEvent(new Event("htmx:afterSwap"));
 }"""
 PATH = "/clusters/here/sessions/demo/lab/terminal"
+SLEEP = str(900_000 + os.getpid())
+"""A number of seconds that no other run on this machine sleeps."""
 HOSTILE = (
     r"printf '\033]0;TITLE\007\033]2;TITLE\007\033]52;c;c3RvbGVu\007"
     r"\033]8;;https://evil.test/\007li''nk\033]8;;\007 %s\n' done"
@@ -113,7 +116,7 @@ def open_terminal(visit: Visit, program: str = "a shell") -> Page:
     return page
 
 
-def test_a_shell_is_used_left_by_a_reload_found_again_and_ends(native: Native, shots: Path) -> None:
+def test_a_shell_is_used_left_by_a_reload_found_again_and_ends(native: Native, shots: Shots) -> None:
     visit = native.visit()
     visit.go(PATH.removesuffix("/terminal"))
     visit.page.get_by_role("link", name="Terminal").click()
@@ -142,7 +145,7 @@ def test_a_shell_is_used_left_by_a_reload_found_again_and_ends(native: Native, s
     shows(page, "3008")
 
     page.set_viewport_size(WIDE)
-    page.screenshot(path=shots / "terminal-open.png")
+    shots.take(page, "terminal-open", full_page=False)
     assert not violations(page)
     page.reload()
     expect(note(page)).to_have_text("Connected.")
@@ -159,7 +162,7 @@ def test_a_shell_is_used_left_by_a_reload_found_again_and_ends(native: Native, s
 def test_closing_ends_the_shell_and_what_it_runs(native: Native) -> None:
     visit = native.visit()
     page = open_terminal(visit)
-    page.keyboard.type("echo pid-$$-end; sleep 987654\n")
+    page.keyboard.type(f"echo pid-$$-end; sleep {SLEEP}\n")
     until(lambda: re.search(r"pid-\d+-end", rows(page)), "it runs")
     until(_sleeping, "its program runs")
     page.get_by_role("button", name="Close").click()
@@ -171,7 +174,7 @@ def test_closing_ends_the_shell_and_what_it_runs(native: Native) -> None:
 
 
 def _sleeping() -> list[Path]:
-    return [each for each in Path("/proc").glob("[0-9]*") if _words(each)[:2] == ["sleep", "987654"]]
+    return [each for each in Path("/proc").glob("[0-9]*") if _words(each)[:2] == ["sleep", SLEEP]]
 
 
 def _words(process: Path) -> list[str]:
