@@ -11,11 +11,12 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 import pytest
 
-from tests.harness.bai_process import Command, File, run_bai
+from tests.harness.bai_process import Command, File, run_bai, start_bai
+from tests.harness.fork_client import Started
 
 TOP = Path(__file__).parents[2]
 PATIENCE = 120.0
@@ -119,6 +120,11 @@ class Repo:
             cwd=TOP,
             **{**settings, **options},
         )
+
+    def stay(self, *words: str, out: IO[Any]) -> Started | subprocess.Popen[bytes]:
+        """Run in a process of its own until it gets a signal."""
+        words = ("-C", str(self.root), *words)
+        return start_bai(Command(words, {**os.environ, **self.env}, TOP, stdout=out, stderr=out))
 
     def process(
         self,

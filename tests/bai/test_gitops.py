@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.bai.conftest import CLUSTER, PATIENCE, WHO, Repo
+from tests.harness.fork_client import Started
 from tests.reconciler.gitops.repositories import Pair, git
 from tests.waiting import until
 
@@ -27,12 +28,12 @@ class House:
         self.pair.commit({"cluster.yaml": CLUSTER})
         self.pair.push("--set-upstream")
         self.log = folder / "loop.log"
-        self._loop: subprocess.Popen[str] | None = None
+        self._loop: Started | subprocess.Popen[bytes] | None = None
 
     def start(self, *options: str) -> None:
         words = ("reconcile", "--remote", str(self.pair.bare), "--interval", "1s", *options)
         with self.log.open("a") as out:
-            self._loop = self.repo.start("--state", str(self.store), *words, stdout=out, stderr=out)
+            self._loop = self.repo.stay("--state", str(self.store), *words, out=out)
 
     def stop(self) -> int:
         assert self._loop is not None

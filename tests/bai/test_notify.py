@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import signal
-import subprocess
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +77,7 @@ def test_list_before_anything_was_sent(told: Repo) -> None:
 def running(repo: Repo, log: Path) -> Iterator[None]:
     """A loop, ended properly."""
     with log.open("a") as out:
-        loop = repo.start("reconcile", "--interval", "1s", stdout=out, stderr=subprocess.STDOUT)
+        loop = repo.stay("reconcile", "--interval", "1s", out=out)
     try:
         yield
     finally:

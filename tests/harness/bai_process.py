@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any
 
-from tests.harness.fork_client import ForkClient
+from tests.harness.fork_client import ForkClient, Started
 
 BAI = Path(sys.executable).with_name("bai")
 File = int | IO[Any] | None
@@ -26,6 +26,8 @@ _INHERITED = ("Uid", "Gid", "Groups", "Umask", "Sig", "Cap", "NoNewPrivs", "Secc
 """Lines of /proc/PID/status that a process has from whoever starts it."""
 _CAUGHT = ("SigQ", "SigPnd", "SigCgt")
 _MOST = 3
+_STAYING = ("bai.web.app", "uvicorn")
+"""What commands import once they have begun to stay: killed, they tell nobody what that was."""
 
 
 @dataclass(frozen=True)
@@ -52,13 +54,31 @@ def run_bai(command: Command, *, timeout: float) -> Done:
     if client is None:
         return run_new(command, timeout=timeout)
     files = (command.stdin, command.stdout, command.stderr)
-    request = {
+    return client.run(_request(command), files, timeout) or run_new(command, timeout=timeout)
+
+
+def start_bai(command: Command) -> Started | subprocess.Popen[bytes]:
+    """The same for a command that stays until it gets a signal; its streams are files. It ends with this
+    process."""
+    client = client_for(command.environment)
+    files = (command.stdin, command.stdout, command.stderr)
+    if client is not None:
+        client.import_first(_STAYING)
+        if started := client.start(_request(command), files):
+            return started
+    return subprocess.Popen(
+        command.argv, cwd=command.folder, env=command.environment, stdin=files[0], stdout=files[1],
+        stderr=files[2],
+    )  # fmt: skip
+
+
+def _request(command: Command) -> dict[str, Any]:
+    return {
         "words": command.argv,
         "environment": dict(command.environment),
         "folder": str(command.folder),
         "limits": list(command.limits.items()),
     }
-    return client.run(request, files, timeout) or run_new(command, timeout=timeout)
 
 
 def client_for(environment: Mapping[str, str]) -> ForkClient | None:

@@ -5,17 +5,19 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import select
 import selectors
+import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO, Any
 
-from tests.harness.fork_server import LENGTH, NOT_HERE, STATUS
+from tests.harness.fork_server import IMPORT, LENGTH, NOT_HERE, STATUS
 
 ROOT = Path(__file__).resolve().parents[2]
 _NO_THREADS = {"OPENBLAS_NUM_THREADS": "1"}
@@ -37,6 +39,7 @@ class ForkClient:
                 pass_fds=[theirs.fileno()],
                 start_new_session=True,
             )
+        self._imported: set[str] = set()
         atexit.register(self.close)
 
     def lives(self) -> bool:
@@ -51,6 +54,29 @@ class ForkClient:
         with suppress(ConnectionError):
             socket.send_fds(self._control, [b"+"], [connection.fileno()])
 
+    def import_first(self, modules: Sequence[str]) -> None:
+        """Commands that come after this find them imported."""
+        if new := [name for name in modules if name not in self._imported]:
+            self._imported.update(new)
+            self._control.send(f"{IMPORT}{' '.join(new)}".encode())
+
+    def start(self, request: Mapping[str, Any], files: tuple[Any, Any, Any]) -> Started | None:
+        """The same for a command that stays; `files` are open ones, and no pipes."""
+        with ExitStack() as stack:
+            ours, theirs = socket.socketpair()
+            stack.enter_context(ours)
+            with theirs:
+                self.hand_on(theirs)
+            with suppress(ConnectionError):
+                _Call(request["words"], ours, stack).ask({**request, "stays": True}, files)
+            said, handles, _, _ = socket.recv_fds(ours, STATUS.size, 1)
+            if said == NOT_HERE:
+                return None
+            if len(said) != STATUS.size or not handles:
+                raise RuntimeError(f"the fork server ended: {' '.join(request['words'])}")
+            stack.pop_all()
+            return Started(STATUS.unpack(said)[0], handles[0], ours, request["words"])
+
     def run(
         self, request: Mapping[str, Any], files: tuple[Any, Any, Any], timeout: float
     ) -> subprocess.CompletedProcess[str] | None:
@@ -64,6 +90,40 @@ class ForkClient:
             with suppress(ConnectionError):  # what came back then says no exit code
                 call.ask(request, files)
             return call.finish(timeout)
+
+
+class Started:
+    """A command that stays until it is told to end, as `subprocess.Popen` has it; it ends with ours."""
+
+    def __init__(self, pid: int, handle: int, connection: socket.socket, words: list[str]) -> None:
+        self.pid, self.args = pid, words
+        self.returncode: int | None = None
+        self._handle, self._connection = handle, connection
+
+    def poll(self) -> int | None:
+        with suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self.returncode is None:
+            if not select.select([self._connection], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+            said = self._connection.recv(STATUS.size, socket.MSG_WAITALL)
+            if len(said) != STATUS.size:
+                raise RuntimeError(f"the fork server ended: {' '.join(self.args)}")
+            self.returncode = int(STATUS.unpack(said)[0])
+            self._connection.close()
+            os.close(self._handle)
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                signal.pidfd_send_signal(self._handle, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
 
 
 def _part(file: int) -> bytes:

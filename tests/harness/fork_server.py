@@ -35,6 +35,9 @@ LENGTH = struct.Struct("!I")
 STATUS = struct.Struct("!i")
 NOT_HERE = b"?"
 """Said by a child whose environment would have changed what was imported."""
+MOST_WORDS = 1 << 16
+IMPORT = "import "
+"""How a message over `control` begins that names modules for those that come next, without a connection."""
 _PR_SET_PDEATHSIG = 1
 _libc = ctypes.CDLL(None, use_errno=True)
 
@@ -111,7 +114,10 @@ class ForkServer:
             os.kill(child.pid, signal.SIGKILL)
 
     def _accept(self) -> _Child | None:
-        said, received, _, _ = socket.recv_fds(self._control, 1, 1)
+        said, received, _, _ = socket.recv_fds(self._control, MOST_WORDS, 1)
+        while said.startswith(IMPORT.encode()):
+            self.import_all(said.decode().split()[1:])
+            said, received, _, _ = socket.recv_fds(self._control, MOST_WORDS, 1)
         if not said:
             return None
         imported = os.memfd_create("imported")
@@ -154,6 +160,14 @@ def _receive(connection: int) -> tuple[dict[str, Any], list[int]]:
             left -= len(part)
         asked.detach()
     return json.loads(b"".join(parts)), files
+
+
+def _tell_handle(connection: int) -> None:
+    """Who asked for a command that stays gets its number, and a handle that means no other process."""
+    handle = os.pidfd_open(os.getpid())
+    with socket.socket(fileno=connection) as asked:
+        socket.send_fds(asked, [STATUS.pack(os.getpid())], [handle])
+        asked.detach()
 
 
 def _become(request: dict[str, Any], files: list[int], child: _Child, server: ForkServer) -> None:
@@ -222,6 +236,8 @@ def _carry_out(child: _Child, server: ForkServer, program: Callable[[], None]) -
     if not server.is_as_imported(request["environment"]):
         os.write(child.connection, NOT_HERE)
         os._exit(0)
+    if request.get("stays"):
+        _tell_handle(child.connection)
     _become(request, files, child, server)
     code = _run(program)
     threading._shutdown()  # type: ignore[attr-defined]
@@ -237,6 +253,7 @@ def _carry_out(child: _Child, server: ForkServer, program: Callable[[], None]) -
 def main() -> None:
     gc.disable()
     sysconfig.get_config_vars()  # reads HOME for the folder of a user's own packages; no command asks for it
+    importlib.import_module("wsgiref.handlers")  # keeps the environment for servers that no command has
     server = ForkServer(socket.socket(fileno=int(sys.argv[1])))
     # As `main` of bai sets it; who asks for something else is sent elsewhere.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")

@@ -192,6 +192,44 @@ def test_a_fork_has_the_signals_and_files_of_a_new_process(client: ForkClient) -
     assert run(client, code).stdout == new
 
 
+def stays(client: ForkClient, code: str, out: Any, **options: Any) -> fork_client.Started:
+    request = {"words": ["bai", code], "environment": dict(os.environ), "folder": "/", "limits": []}
+    started = client.start(request | options, (NULL, out, out))
+    assert started is not None
+    return started
+
+
+def test_a_command_that_stays_takes_signals_and_tells_its_end(client: ForkClient, tmp_path: Path) -> None:
+    code = "import os, signal; signal.signal(signal.SIGTERM, lambda *_: os._exit(7))"
+    code += "; print(os.getpid(), flush=True)\nwhile True: signal.pause()"
+    for number, expected in ((signal.SIGTERM, 7), (signal.SIGKILL, -signal.SIGKILL)):
+        with (tmp_path / "out").open("w") as out:
+            started = stays(client, code, out)
+        until((tmp_path / "out").read_text, "it is there")
+        assert int((tmp_path / "out").read_text()) == started.pid
+        assert started.poll() is None
+        with pytest.raises(subprocess.TimeoutExpired):
+            started.wait(0)
+        started.send_signal(number)
+        assert (started.wait(120), started.poll()) == (expected, expected)
+        started.kill()  # Nobody's any more.
+        assert is_gone(started.pid)
+
+
+def test_what_is_asked_for_first_is_imported_for_all_that_come(client: ForkClient) -> None:
+    client.import_first(["fractions", "no_such_module", "wave"])
+    code = "import sys; print([name in sys.modules for name in ('fractions', 'no_such_module', 'wave')])"
+    assert run(client, code).stdout == "[True, False, True]\n"
+
+
+def test_one_that_stays_in_another_start_of_modules_is_a_new_process(tmp_path: Path) -> None:
+    with (tmp_path / "out").open("w") as out:
+        for environment in ({**os.environ, "TYPER_USE_RICH": "0"}, {**os.environ, "COV_CORE_SOURCE": "bai"}):
+            started = bai_process.start_bai(Command(["version"], environment, tmp_path, stdout=out))
+            assert isinstance(started, subprocess.Popen)
+            assert started.wait(120) == 0
+
+
 def test_server_and_commands_end_with_whoever_asked() -> None:
     with subprocess.Popen([sys.executable, "-c", OWNER], cwd=ROOT, stdout=PIPE, text=True) as owner:
         assert owner.stdout is not None

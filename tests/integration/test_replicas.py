@@ -8,7 +8,6 @@ import json
 import os
 import queue
 import signal
-import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,23 +25,18 @@ class Replica:
     """One `bai reconcile` as a process of its own."""
 
     def __init__(self, repo: Repo, lease: str) -> None:
-        self.process = repo.start(
-            "reconcile",
-            "--interval",
-            "1s",
-            "--lease",
-            lease,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        ours, theirs = os.pipe()
+        with open(theirs, "w") as out:
+            self.process = repo.stay("reconcile", "--interval", "1s", "--lease", lease, out=out)
+        self._said = open(ours, encoding="utf-8")  # noqa: SIM115 - `_read` closes it
         self.lines: list[str] = []
         self._news: queue.SimpleQueue[str] = queue.SimpleQueue()
         threading.Thread(target=self._read, daemon=True).start()
 
     def _read(self) -> None:
-        assert self.process.stdout is not None
-        for line in self.process.stdout:
-            self.lines.append(line.rstrip())
+        with self._said as said:
+            for line in said:
+                self.lines.append(line.rstrip())
 
     def said(self, words: str, after: int = 0) -> bool:
         return any(words in line for line in self.lines[after:])

@@ -1,4 +1,5 @@
-"""`bai serve` as a process of its own that follows a remote, with somebody to ask it.
+"""`bai serve` as a process of its own that follows a remote, with somebody to ask it. Its start is nobody's
+subject: it is a fork, where a fork is the same (`tests/harness/bai_process.py`).
 
 with Serve(folder, remote, environment) as server:
     server.until_runs("demo/one")
@@ -11,13 +12,15 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
 import requests
+
+from tests.harness.bai_process import Command, start_bai
+from tests.harness.fork_client import Started
 
 SECRET = "a secret of the lab's"
 TOKEN = "bai_a-token-of-the-lab"
@@ -40,16 +43,15 @@ class Serve:
         digest = hashlib.sha256(TOKEN.encode()).hexdigest()
         access.write_text(f"tokens:\n  - {{name: lab, sha256: {digest}, role: admin}}\n")
         self._words = [
-            sys.executable, "-c", "from bai.cli.main import main; main()", "--state", self.state, "serve",
-            "--remote", remote, "--interval", interval, "--listen", f"{host}:0",
-            "--access", str(access), "--webhook-secret", "env:LAB_SECRET", *options,
+            "--state", self.state, "serve", "--remote", remote, "--interval", interval,
+            "--listen", f"{host}:0", "--access", str(access), "--webhook-secret", "env:LAB_SECRET", *options,
         ]  # fmt: skip
         self._environment = {
-            **os.environ, "PYTHONUNBUFFERED": "1", "XDG_STATE_HOME": str(folder / "state"),
+            **os.environ, "XDG_STATE_HOME": str(folder / "state"),
             "LAB_SECRET": SECRET, **environment,
         }  # fmt: skip
         self._environment.pop("BAI_STATE", None)
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: Started | subprocess.Popen[bytes] | None = None
         self.url = ""
         try:
             self.start()
@@ -76,10 +78,10 @@ class Serve:
         """Once more, after `stop` or `kill`."""
         before = self.said()
         with self.log.open("a") as out:
-            self.process = subprocess.Popen(
-                self._words, env={**self._environment, **environment}, cwd=_ROOT,
-                stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-            )  # fmt: skip
+            command = Command(
+                self._words, {**self._environment, **environment}, _ROOT, stdout=out, stderr=out
+            )
+            self.process = start_bai(command)
         end = time.monotonic() + PATIENCE
         while True:
             found = re.search(r"answers at (\S+)", self.said()[len(before) :])
