@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import platform
+import re
 import shutil
 import subprocess
 import sys
@@ -20,6 +21,7 @@ SHIPPED = ("schemas", "planner", "providers", "reconciler", "bai")
 """The packages in it."""
 LOCK = ROOT / "requirements" / "dev.txt"
 _MONTH = 31 * 86400
+_CALLED = re.compile(r"^ *(?:- )?([a-z_]+\.[a-z_]+)\.[a-z_]+:", re.MULTILINE)
 _SOURCES = {*SHIPPED, "roles", "examples", "scripts", "pyproject.toml", "README.md", "LICENSE"}
 
 
@@ -75,6 +77,39 @@ def needed(wheel: Path, extras: str, *, python: str) -> Path:
 
     _forget_old()
     return cache.kept(name, fetch)
+
+
+def lean(wheels: Path) -> Path:
+    """The same folder, whose `ansible` has only the collections that roles name: it brings a hundred, and pip
+    unpacks and compiles 450 MB that nobody calls. Kept in the lab's cache."""
+    [whole] = wheels.glob("ansible-[0-9]*.whl")
+    wanted = _collections_of_roles()
+    made_of = hashlib.sha256(repr((wheels.name, wanted)).encode()).hexdigest()
+
+    def left_out(name: str) -> bool:
+        parts = name.split("/")
+        return parts[0] == "ansible_collections" and len(parts) > 3 and ".".join(parts[1:3]) not in wanted
+
+    def thin(folder: Path) -> None:
+        shutil.copytree(wheels, folder)
+        (folder / whole.name).unlink()
+        with zipfile.ZipFile(whole) as old, zipfile.ZipFile(folder / whole.name, "x") as new:
+            for entry in old.infolist():
+                if left_out(entry.filename):
+                    continue
+                content = old.read(entry)
+                if entry.filename.endswith(".dist-info/RECORD"):
+                    lines = content.decode().splitlines(keepends=True)
+                    content = "".join(line for line in lines if not left_out(line.lstrip('"'))).encode()
+                new.writestr(entry, content)
+
+    return cache.kept(f"wheels-lean-{made_of[:16]}", thin)
+
+
+def _collections_of_roles() -> list[str]:
+    """As `ansible.posix`, of what tasks call."""
+    texts = (path.read_text(encoding="utf-8") for path in (ROOT / "roles").rglob("*.yml"))
+    return sorted({name for text in texts for name in _CALLED.findall(text)})
 
 
 def from_lock(lock: Path, *, python: str) -> Path:

@@ -66,7 +66,8 @@ class Site(RoleSite):
         wheel = wheels.build(folder / "built")
         self.version = wheel.name.split("-")[1]
         shared = nodes.shared / "wheels"
-        shutil.copytree(wheels.needed(wheel, "provisioning,server", python=PYTHON), shared)
+        needed = wheels.needed(wheel, "provisioning,server", python=PYTHON)
+        shutil.copytree(wheels.lean(needed), shared)
         shutil.copy(wheel, shared)
         super().__init__(nodes, folder / "state")
         [self.worker] = nodes.fresh(1)
