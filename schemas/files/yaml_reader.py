@@ -7,7 +7,7 @@ texts, alias bombs, depth, size, other encodings. `positions.py` finds the place
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import yaml
 from yaml._yaml import CParser
@@ -22,6 +22,8 @@ LARGEST_FILE = 1024 * 1024
 DEEPEST = 64
 MOST_ALIASED = 100_000
 """Values that the aliases of one document may stand for."""
+MOST_ALIASED_TEXT = LARGEST_FILE
+"""Characters that the aliases of one file may stand for: whoever writes values out writes each of them."""
 MOST_PROBLEMS = 100
 """Problems of one file that are looked for."""
 MOST_DOCUMENTS = 20_000
@@ -43,6 +45,14 @@ class RawDocument:
     """How many values it is made of, itself among them."""
 
 
+class _Extent(NamedTuple):
+    """Of a value: how many values it is made of, how many levels are below it, and its characters."""
+
+    size: int
+    height: int
+    length: int
+
+
 @dataclass(slots=True)
 class _Frame:
     """A collection that is being read."""
@@ -53,6 +63,7 @@ class _Frame:
     has_key: bool = False
     size: int = 1
     height: int = 1
+    length: int = 0
     lines: dict[Any, int] = field(default_factory=dict)
 
 
@@ -68,8 +79,8 @@ class YamlReader:
         self.documents: list[RawDocument] = []
         self.problems: list[Problem] = []
         self._stack: list[_Frame] = []
-        self._anchors: dict[str, tuple[Any, int, int]] = {}
-        self._aliased = 0
+        self._anchors: dict[str, tuple[Any, _Extent]] = {}
+        self._aliased = self._aliased_text = 0
         self._faults = 0
         self._begin: Mark | None = None
 
@@ -123,9 +134,10 @@ class YamlReader:
                 value = parse_scalar(value)
             except ScalarError as error:
                 self._add(error.code, error.message, event.start_mark, error.hint)
+        extent = _Extent(1, 0, len(event.value))
         if event.anchor is not None:
-            self._anchors[event.anchor] = (value, 1, 0)
-        self._put(value, (1, 0), event, event.implicit[0])
+            self._anchors[event.anchor] = value, extent
+        self._put(value, extent, event, event.implicit[0])
 
     def _open(self, event: Any, value: dict[Any, Any] | list[Any]) -> None:
         if event.tag is not None:
@@ -149,9 +161,10 @@ class YamlReader:
 
     def _close(self, event: Any) -> None:
         frame = self._stack.pop()
+        extent = _Extent(frame.size, frame.height, frame.length)
         if frame.anchor is not None:
-            self._anchors[frame.anchor] = (frame.value, frame.size, frame.height)
-        self._put(frame.value, (frame.size, frame.height), event, False)
+            self._anchors[frame.anchor] = frame.value, extent
+        self._put(frame.value, extent, event, False)
 
     def _alias(self, event: Any) -> None:
         if any(frame.anchor == event.anchor for frame in self._stack):
@@ -162,23 +175,28 @@ class YamlReader:
         if event.anchor not in self._anchors:
             self._add("BAI-V005", f"*{printable(event.anchor)} names no anchor before it", event.start_mark)
             raise _ReadingStopped
-        value, size, height = self._anchors[event.anchor]
-        self._aliased += size
-        if self._aliased > MOST_ALIASED:
-            self._add("BAI-V007", f"aliases stand for more than {MOST_ALIASED} values", event.start_mark)
+        value, extent = self._anchors[event.anchor]
+        self._aliased += extent.size
+        self._aliased_text += extent.length
+        if self._aliased > MOST_ALIASED or self._aliased_text > MOST_ALIASED_TEXT:
+            most = f"{MOST_ALIASED} values"
+            if self._aliased <= MOST_ALIASED:
+                most = f"{MOST_ALIASED_TEXT} characters in this file"
+            self._add("BAI-V007", f"aliases stand for more than {most}", event.start_mark)
             raise _ReadingStopped
-        if len(self._stack) + height > DEEPEST:
+        if len(self._stack) + extent.height > DEEPEST:
             self._too_deep(event)
-        self._put(value, (size, height), event, False)
+        self._put(value, extent, event, False)
 
-    def _put(self, value: Any, extent: tuple[int, int], event: Any, is_plain: bool) -> None:
-        """Put a value of this size and height where it belongs."""
+    def _put(self, value: Any, extent: _Extent, event: Any, is_plain: bool) -> None:
+        """Put a value where it belongs."""
         if not self._stack:
-            self._document(value, event, extent[0])
+            self._document(value, event, extent.size)
             return
         frame = self._stack[-1]
-        frame.size += extent[0]
-        frame.height = max(frame.height, extent[1] + 1)
+        frame.size += extent.size
+        frame.height = max(frame.height, extent.height + 1)
+        frame.length += extent.length
         if isinstance(frame.value, list):
             frame.value.append(value)
         elif frame.has_key:
