@@ -220,6 +220,26 @@ def test_a_creation_cut_off_anywhere_is_found_by_the_next_one(
             cluster.is_empty()
 
 
+def test_a_claim_whose_device_was_taken_back_is_made_anew(
+    cluster: Cluster, provider: KubernetesProvider
+) -> None:
+    """The cluster's controller takes its finalizer, too: it would not take the device back a second time, and
+    whoever deletes the claim would free it under those who use it."""
+    provider.create(part("one", 300))
+    with pytest.raises(ProviderUnavailable):
+        cluster.open(Cut(cluster.client(), 1, late=True), mps=True).create(part("two", 300))
+    (claim,) = shared(cluster)
+    path = cluster.path("resourceclaims", claim["metadata"]["name"])
+    taken = cluster.lab.api.replace(f"{path}/status", {**claim, "status": {}})
+    taken["metadata"]["finalizers"] = []
+    cluster.lab.api.replace(path, taken)
+    cluster.open(mps=True).create(part("two", 300))
+    (after,) = shared(cluster)
+    assert after["metadata"]["name"] == claim["metadata"]["name"], "its pod can have no other"
+    assert after["metadata"]["uid"] != claim["metadata"]["uid"] and users(after) == {"two"}
+    assert after["metadata"]["finalizers"] == [FINALIZER]
+
+
 def test_who_comes_while_the_last_one_goes_has_a_claim(
     cluster: Cluster, provider: KubernetesProvider
 ) -> None:
