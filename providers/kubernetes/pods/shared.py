@@ -35,7 +35,12 @@ def join_claim(
     name = f"claim {ref.namespace}/{ref.name}"
     claim: Object | None = None
     for _ in range(_ATTEMPTS):
-        claim = claim or make_or_find(client, ref, body)
+        try:
+            claim = claim or make_or_find(client, ref, body)
+        except ApiRefusal as refusal:
+            if refusal.reason != "AlreadyExists":
+                raise
+            continue  # It was there, and has gone since.
         if _is_spent(claim):
             _discard(client, ref, claim)
             claim = None
