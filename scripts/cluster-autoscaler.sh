@@ -1,7 +1,8 @@
 #!/bin/sh
-# Builds the cluster-autoscaler, with its kwok provider alone, that a test of requests for nodes runs, once, into the
-# user's cache: a quarter of an hour of a core or two. Needs Go, and git for its source; modules come from wherever Go is told to
-# fetch them. A second word is another repository with this tag, such as a clone on this machine.
+# Builds the cluster-autoscaler, with its kwok provider alone, that a test of requests for nodes runs, once,
+# into the user's cache: a quarter of an hour of a core or two. Needs Go, and git for its source; modules come
+# from wherever Go is told to fetch them. A second word is another repository with this tag, such as a clone on
+# this machine.
 set -eu
 version=${1:-1.36.1}
 source=${2:-https://github.com/kubernetes/autoscaler}

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from providers.gpu.gpu_share import GpuShare
 from providers.gpu.node import cuda_client, enforcement_check, hami, mps, probe
-from providers.gpu.part import GpuShare
 from providers.machines.base import Machine
 from providers.machines.remote_modules import call_remote
 from schemas.problems.errors.kernel import KernelRefused

@@ -14,7 +14,6 @@ from providers.docker.container import gpu_share as docker_share
 from providers.gpu import shares
 from providers.gpu.gpu_share import GpuShare
 from providers.gpu.node.daemon import MpsDaemon
-from providers.gpu.part import GpuShare
 from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import ProviderError
 from tests.lab.docker import Engines

@@ -17,7 +17,6 @@ import pytest
 from providers.gpu.gpu_share import GpuShare
 from providers.gpu.node import mps
 from providers.gpu.node.daemon import MpsDaemon
-from providers.gpu.part import GpuShare
 from providers.gpu.shares import PIPE, ShareHost, available_means, prepare, release, revive
 from schemas.problems.errors.kernel import KernelRefused
 from tests.providers.gpu.standin import bin_

@@ -13,7 +13,6 @@ from providers.gpu import shares
 from providers.gpu.gpu_share import GpuShare
 from providers.gpu.node import mps
 from providers.gpu.node.daemon import MpsDaemon
-from providers.gpu.part import GpuShare
 from providers.process import gpu_share as process_share
 from providers.process.provider import ProcessProvider
 from schemas.problems.errors.kernel import KernelRefused
