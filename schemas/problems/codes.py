@@ -27,8 +27,8 @@ _TABLE = {
     "BAI-V006": ("Nested too deeply", "At most 64 levels are read."),
     "BAI-V007": (
         "Aliases grow too large",
-        "Write them out: aliases stand for at most 100,000 values of a document and 1,048,576 characters of a "
-        "file, and never for themselves.",
+        "Write them out: aliases stand for at most 100,000 values of a document, 1,048,576 characters of "
+        "a file, and never for themselves.",
     ),
     "BAI-V008": ("A key stands twice", "Remove one of the two: it is not guessed which one was meant."),
     "BAI-V009": ("A key is not a text", "Put the key into quotes."),

@@ -11,6 +11,7 @@ import pytest
 
 from providers.base import KernelSpec
 from providers.gpu.gpu_share import GpuShare
+from providers.kubernetes.objects.claim import FINALIZER
 from providers.kubernetes.objects.labels import SHARING
 from providers.kubernetes.provider import KubernetesProvider
 from schemas.problems.errors.kernel import KernelRefused
