@@ -33,6 +33,13 @@ def modules(root: Path) -> dict[str, ast.Module]:
     return found
 
 
+@functools.cache
+def nodes(tree: ast.Module) -> tuple[ast.AST, ...]:
+    """What is looked for below; walked through once."""
+    kinds = (ast.stmt, ast.Compare, ast.Call)
+    return tuple(node for node in ast.walk(tree) if isinstance(node, kinds))
+
+
 def per_folder(root: Path) -> Counter[str]:
     """How many modules each folder holds, subfolders and `__init__.py` apart."""
     paths = (path for package in PACKAGES for path in (root / package).rglob("*.py"))
@@ -51,7 +58,7 @@ def imports(trees: Mapping[str, ast.Module]) -> dict[str, set[str]]:
                 yield full if full in trees else node.module
 
     return {
-        name: {to for node in ast.walk(tree) if isinstance(node, ast.stmt) for to in named(node)}
+        name: {to for node in nodes(tree) if isinstance(node, ast.stmt) for to in named(node)}
         & trees.keys() - {name}
         for name, tree in trees.items()
     }
@@ -122,7 +129,7 @@ def parameters(trees: Mapping[str, ast.Module]) -> list[tuple[int, str]]:
     for name, tree in trees.items():
         if name.startswith("bai.cli.commands") or name == "bai.cli.main":
             continue
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 given = node.args
                 count = len([*given.posonlyargs, *given.args, *given.kwonlyargs])
@@ -154,7 +161,7 @@ def decisions_by_text(trees: Mapping[str, ast.Module]) -> list[str]:
         f"{name}:{node.lineno}"
         for name, tree in trees.items()
         if not name.startswith("providers")
-        for node in ast.walk(tree)
+        for node in nodes(tree)
         if (isinstance(node, ast.Compare) and _compares_text(node))
         or (isinstance(node, ast.Call) and _takes_text_apart(node))
     ]

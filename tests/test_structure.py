@@ -29,12 +29,15 @@ def trees() -> Iterator[Mapping[str, ast.Module]]:
 
         yield structure.modules(ROOT)
         structure.modules.cache_clear()
+        structure.nodes.cache_clear()
 
 
-def imported(tree: ast.AST) -> set[str]:
+def imported(tree: ast.Module) -> set[str]:
     """Top-level names of all absolute imports, those inside functions and `if TYPE_CHECKING` too."""
+    from structure import nodes
+
     found = set()
-    for node in ast.walk(tree):
+    for node in nodes(tree):
         if isinstance(node, ast.Import):
             found |= {alias.name.split(".")[0] for alias in node.names}
         elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
@@ -52,9 +55,11 @@ def test_arrows_point_one_way(package: str, trees: Mapping[str, ast.Module]) -> 
 
 
 def test_no_function_needs_much_scrolling(trees: Mapping[str, ast.Module]) -> None:
+    from structure import nodes
+
     long = []
     for name, tree in trees.items():
-        for node in ast.walk(tree):
+        for node in nodes(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 length = (node.end_lineno or node.lineno) - node.lineno + 1
                 if length > 60:

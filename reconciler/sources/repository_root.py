@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from schemas.files.git_process import git_lines
+from schemas.files.git_process import git_lines, is_below_git
 from schemas.files.sources import DirectorySource, mentions_api_version
 
 _CLUSTER = re.compile(rb"""\bkind['"]?\s*:\s*['"]?Cluster['"]?\s*(?:[,}#\r\n]|\Z)""")
@@ -18,7 +18,7 @@ def find_repository_root(folder: Path) -> Path:
     Folders above are looked at in a git repository only: git refuses those that somebody else owns. Raises
     CannotRead then.
     """
-    if (folder / ".git").exists():
+    if (folder / ".git").exists() or not is_below_git(folder):
         return folder
     found = git_lines(folder, "rev-parse", "--show-toplevel")
     top = Path(found[0]) if found else folder

@@ -4,6 +4,7 @@ cut off, changed, linked, somebody else's or writable by others is as if it were
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import json
 import os
@@ -61,8 +62,10 @@ def digest_of(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
+@functools.cache
 def code_fingerprint(code: tuple[str, ...]) -> str:
-    """Sizes and times of the modules of these folders, with what they are run by."""
+    """Sizes and times of the modules of these folders, with what they are run by. Once for a process: what it
+    has imported stays, whatever becomes of the files."""
     root = Path(__file__).parents[2]
     found = hashlib.sha256(f"{sys.version} {_installed_distributions()}\n".encode())
     for name in code:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from reconciler.sources.owner_stores import load_owner_stores
 from reconciler.sources.repository_root import find_repository_root
-from schemas.files.git_process import git_lines
+from schemas.files.git_process import git_lines, is_below_git
 from schemas.problems.errors.plan import PlanError
 from schemas.problems.errors.repository import CannotRead
 from schemas.repository.declared_stores import NO_OWNER, OwnerStores
@@ -90,6 +90,8 @@ def _locate_source(directory: Path | str, revision: str | None) -> Source:
         raise CannotRead(what=str(directory), why="it is not a folder")
     folder = find_repository_root(folder.resolve())
     alone = Source(folder, None, "", repository_id_of_path(folder), "", revision)
+    if not is_below_git(folder):
+        return alone
     found = git_lines(
         folder, "rev-parse", "--show-toplevel", "--show-prefix", "--is-shallow-repository", "HEAD"
     )

@@ -112,6 +112,12 @@ def git_lines(folder: Path, *arguments: str) -> list[str] | None:
     return os.fsdecode(done.stdout).splitlines() if done.returncode == 0 else None
 
 
+def is_below_git(folder: Path) -> bool:
+    """Whether a folder, links resolved, or one above it has a `.git`. Else git would find no working copy
+    there: the variables that lead it elsewhere are kept from it here."""
+    return any(os.path.lexists(each / ".git") for each in (folder, *folder.parents))
+
+
 def failure_reason(said: str) -> str:
     """The line of git's errors that says why."""
     lines = [line for line in map(str.strip, said.splitlines()) if line and not _UNINFORMATIVE.match(line)]

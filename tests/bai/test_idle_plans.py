@@ -15,7 +15,7 @@ import pytest
 
 from reconciler.gitops.directives import Directive, issue_directive
 from reconciler.plan import plan_cache
-from reconciler.sources import document_index, sealed_files
+from reconciler.sources import document_index, known_documents, sealed_files
 from reconciler.store.database.address import StoreAddress
 from reconciler.store.store import Store
 from reconciler.values.clock import SystemClock
@@ -211,6 +211,9 @@ def test_a_session_whose_time_comes_is_planned_at_that_time(
 
 def test_other_code_plans_anew(idle: Repo, made: list[float], monkeypatch: pytest.MonkeyPatch) -> None:
     idle(*PLAN)
+    # As in another process, which has the other code.
+    for module in (document_index, known_documents):
+        monkeypatch.setattr(module, "code_fingerprint", sealed_files.code_fingerprint.__wrapped__)
     monkeypatch.setattr(sealed_files, "_installed_distributions", lambda: [["numpy-99.dist-info"]])
     idle(*PLAN)
     assert len(made) == 2

@@ -76,6 +76,7 @@ def test_answers_are_not_held_back(address: str) -> None:
         assert taken.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
 
 
+@pytest.mark.slow
 def test_a_server_from_beginning_to_end(repo: Repo) -> None:
     """On real processes: a token made, asked with, a session seen to run, an end without a trace."""
     made = repo.ok("token", "ada", "--role", "operator", "--format", "json").json
@@ -132,6 +133,7 @@ def test_a_server_from_beginning_to_end(repo: Repo) -> None:
     repo.ok("resume")
 
 
+@pytest.mark.slow
 def test_a_signal_before_the_server_listens_ends_it(repo: Repo) -> None:
     code = (
         "import os, signal, uvicorn\n"

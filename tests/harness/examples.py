@@ -18,6 +18,12 @@ def share_of(examples: int) -> int:
     return max(round(examples * SHARE), min(examples, LEAST))
 
 
+def seeds(usual: int, *, count: int, beyond: pytest.MarkDecorator) -> list[object]:
+    """Of a test that chance decides: so many as find a planted bug several times over, and the others up to a
+    count with a mark."""
+    return [pytest.param(n, marks=beyond if n >= usual else ()) for n in range(count)]
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: Sequence[pytest.Item]) -> None:
     of_properties = [each for each in items if is_hypothesis_test(getattr(each, "function", None))]
     if config.getoption("markexpr", "") == CAMPAIGNS:

@@ -7,18 +7,18 @@ import json
 import math
 import os
 import random
-import subprocess
 import sys
+from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 
+import benchmarks.throughput
 from benchmarks.openb_trace import MIB, Pod, read_nodes
 from benchmarks.peers.fgd import Fgd, Kind, kind_of, typical
 from planner.model.types import NodeInfo
 
-ROOT = Path(__file__).parents[2]
 NODES = ("16000,65536,2,T4", "16000,65536,2,V100", "64000,65536,8,V100", "8000,8192,4,T4", "32000,65536,0,")
 PEER = os.environ.get("BAI_BENCH_PEER_PYTHON", "")
 
@@ -122,30 +122,34 @@ def test_typical_requests_cover_95_percent_most_frequent_first() -> None:
     assert typical([rare] * 4 + [common] * 90 + [second] * 6) == {kind_of(common): 90, kind_of(second): 6}
 
 
-def throughput(out: Path, python: str) -> tuple[dict[str, object], str]:
-    command = [sys.executable, "-m", "benchmarks.throughput", "--nodes", "4", "--sessions", "40"]
-    done = subprocess.run(
-        [*command, "--repeat", "1", "--peer-python", python, "--json", str(out)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return json.loads(out.read_text()), done.stdout
+Measured = Callable[[str], tuple[dict[str, object], str]]
+"""By the peer's interpreter: the fields of the JSON, and what was printed."""
+
+
+@pytest.fixture
+def throughput(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Measured:
+    def measured(python: str) -> tuple[dict[str, object], str]:
+        out = tmp_path / "out.json"
+        words = ["--nodes", "4", "--sessions", "40", "--repeat", "1", "--peer-python", python]
+        monkeypatch.setattr(sys, "argv", ["throughput", *words, "--json", str(out)])
+        benchmarks.throughput.main()
+        return json.loads(out.read_text()), capsys.readouterr().out
+
+    return measured
 
 
 @pytest.mark.parametrize("python", ["", "/nowhere/python", sys.executable])
-def test_a_missing_peer_is_named_and_its_fields_are_null(tmp_path: Path, python: str) -> None:
-    result, printed = throughput(tmp_path / "out.json", python)
+def test_a_missing_peer_is_named_and_its_fields_are_null(throughput: Measured, python: str) -> None:
+    result, printed = throughput(python)
     assert result["peer_decision_ms"] is None and result["ratio"] is None
     assert "was not measured: " in printed
     assert python in printed
 
 
 @pytest.mark.skipif(not PEER, reason="BAI_BENCH_PEER_PYTHON names no interpreter with backend.ai-manager")
-def test_the_peer_places_as_many_of_the_same_sessions(tmp_path: Path) -> None:
-    result, _ = throughput(tmp_path / "out.json", PEER)
+def test_the_peer_places_as_many_of_the_same_sessions(throughput: Measured) -> None:
+    result, _ = throughput(PEER)
     assert isinstance(result["peer"], dict) and result["peer"]["placed"] == result["placed"]
     assert isinstance(result["ratio"], float) and result["ratio"] > 0

@@ -14,6 +14,7 @@ from reconciler.store.store import Store
 from reconciler.values.accounting import account_changes
 from reconciler.values.records import HOLDING, Allocation, Holdings, PutRecord, Recorded
 from reconciler.values.usage.totals import By, HeldTotal, Period, held_allocations, held_totals, key_of
+from tests.harness.examples import seeds
 from tests.reconciler.lab import BASE, Lab, new_store, session
 from tests.reconciler.test_life import begun, refresh
 
@@ -93,7 +94,7 @@ def step(world: World, name: str, what: str, placement: Placement) -> None:
         world.put(name, phase="TERMINATING")
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("seed", seeds(20, count=60, beyond=pytest.mark.campaign))
 def test_hours_are_those_of_every_second(tmp_path: Path, seed: int) -> None:
     chance = random.Random(seed)
     world = World(new_store(tmp_path / "store.db"))

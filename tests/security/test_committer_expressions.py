@@ -9,12 +9,15 @@ import resource
 import subprocess
 import sys
 
+import pytest
+
 from tests.fuzz.targets import ALARMING, ROOT
 
 PROGRAM = """
 import json, sys
 from reconciler.guards import cel
-texts, values = json.load(sys.stdin)
+from reconciler.guards.cel.steps import Budget
+texts, values, steps = json.load(sys.stdin)
 values = {
     "numbers": list(range(20_000)),
     "names": [f"n{number}" for number in range(20_000)],
@@ -25,7 +28,7 @@ values = {
 } | values
 for text in texts:
     try:
-        found = cel.compile(text, values).evaluate(values)
+        found = cel.compile(text, values).evaluate(values, Budget(steps) if steps else None)
     except cel.InvalidExpression as error:
         found = f"refused {error.line} {error.column} {error.why} / {error.hint}"
     except cel.TooManySteps as error:
@@ -36,8 +39,9 @@ for text in texts:
 """
 
 
-def outcomes(*texts: str, **values: object) -> dict[str, str]:
-    """What is said to each, in a process that may have 60 s of a processor and 512 MiB for all of them."""
+def outcomes(*texts: str, steps: int = 0, **values: object) -> dict[str, str]:
+    """What is said to each, in a process that may have 60 s of a processor and 512 MiB for all of them.
+    `steps`: what is left for each, but for the whole of what one may take."""
 
     def bounded() -> None:
         resource.setrlimit(resource.RLIMIT_CPU, (60, 60))
@@ -47,7 +51,7 @@ def outcomes(*texts: str, **values: object) -> dict[str, str]:
         [sys.executable, "-c", PROGRAM],
         cwd=ROOT,
         preexec_fn=bounded,
-        input=json.dumps([texts, values]),
+        input=json.dumps([texts, values, steps]),
         capture_output=True,
         text=True,
         check=False,
@@ -137,6 +141,13 @@ ENDLESS = [
 ]
 
 
+def test_what_never_ends_is_stopped_when_nothing_is_left_for_it() -> None:
+    """The same way as by the whole of it, which is for the test below."""
+    for text, said in outcomes(*ENDLESS, steps=20_000).items():
+        assert said.startswith("stopped the expressions of the plan take more than 20,000 steps"), text[:80]
+
+
+@pytest.mark.slow
 def test_what_never_ends_is_stopped() -> None:
     for text, said in outcomes(*ENDLESS).items():
         assert said.startswith("stopped it takes more than 1,000,000 steps"), (text[:80], said)

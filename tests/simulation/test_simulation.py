@@ -1,11 +1,12 @@
-"""Many lives, each from one seed: 50 in the quick tests, 450 more in `make campaigns`, and as many as one
-likes by `make simulate SEEDS=10000`.
+"""Many lives, each from one seed: 10 in the quick tests, 50 in `make test`, 450 more in `make campaigns`, and
+as many as one likes by `make simulate SEEDS=10000`.
 
 A life that fails prints its seed and its log: `Life(seed, ...)` repeats it exactly.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import tempfile
 from collections.abc import Iterator
@@ -20,7 +21,8 @@ from tests.simulation.invariants import Violation
 from tests.simulation.simulation import Life
 
 SEEDS = int(os.environ.get("BAI_SIM_SEEDS", "500"))
-QUICK_SEEDS = 50
+QUICK_SEEDS = 10
+USUAL_SEEDS = 50
 CHUNK = 25
 SERVER_SEEDS = 8
 _MEMORY = Path("/dev/shm")
@@ -43,17 +45,20 @@ def template(directory: Path) -> Path:
 
 def _chunks() -> list[object]:
     """The first ones are part of the quick tests."""
-    campaign = pytest.mark.campaign
-    return [pytest.param(n, marks=campaign if n >= QUICK_SEEDS else ()) for n in range(0, SEEDS, CHUNK)]
+    borders = sorted({0, min(QUICK_SEEDS, SEEDS), *range(CHUNK, SEEDS, CHUNK), SEEDS})
+    chunks = []
+    for first, end in itertools.pairwise(borders):
+        marks = pytest.mark.campaign if first >= USUAL_SEEDS else pytest.mark.slow
+        chunks.append(pytest.param(range(first, end), marks=marks if first else (), id=f"{first}-{end - 1}"))
+    return chunks
 
 
-@pytest.mark.parametrize("first", _chunks())
-def test_everything_ends_well(first: int, directory: Path, template: Path) -> None:
-    disk = FileDisk(directory / f"{first}.db")  # one engine for them all: it compiles each statement once
-    seeds = range(first, min(first + CHUNK, SEEDS))
+@pytest.mark.parametrize("seeds", _chunks())
+def test_everything_ends_well(seeds: range, directory: Path, template: Path) -> None:
+    disk = FileDisk(directory / f"{seeds[0]}.db")  # one engine for them all: it compiles each statement once
     lives = [live(seed, directory, template, disk) for seed in seeds]
     # Else comparing plans that are given again with those that are made anew would prove nothing.
-    if len(seeds) == CHUNK:
+    if len(seeds) >= QUICK_SEEDS:
         assert sum(life.plans.reused for life in lives) > 0
         assert sum(life.offline.found for life in lives) > 0
 

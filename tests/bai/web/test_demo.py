@@ -13,11 +13,14 @@ from pathlib import Path
 import pytest
 import requests
 
+from bai.web.demo import demo_cluster
 from bai.web.demo.day import PAST, STEP
 from bai.web.demo.demo_cluster import DemoCluster
 from bai.web.demo.serve_demo import SEED
+from bai.web.demo.workload import HOUR
 from providers.machines.files.one_file_archive import archived_file
 from reconciler.controller.loop import Loop
+from tests.harness.bai_process import Command, run_bai
 from tests.waiting import until
 
 NOW = 1_800_000_000.0
@@ -37,15 +40,17 @@ demo_repository._git = write_after_a_signal
 
 
 class Lived:
-    """A demo whose past is over."""
+    """A demo whose past is over, or the first hours of it."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, past: float = PAST) -> None:
         self.demo = DemoCluster(folder, NOW, seed)
         (self.loop,) = self.demo.loop_settings.open_loops(self.demo.settings, self.demo.origin)
         self.lines: list[str] = []
         self.loop._log = self.lines.append
         self.demo.take_over(self.loop)
-        self.demo.live_past(self.loop)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(demo_cluster, "PAST", past)
+            self.demo.live_past(self.loop)
 
     def wrong(self) -> list[str]:
         """What the loop complained of."""
@@ -68,6 +73,18 @@ def phases(loop: Loop) -> set[str]:
     return {str(each.phase) for name, each in known if name.startswith("Session/")}
 
 
+def test_its_first_hour_is_the_same_for_the_same_seed(tmp_path: Path) -> None:
+    """Of the days below, what a quick run has time for."""
+    lives = [Lived(tmp_path / name, seed, HOUR) for name, seed in (("a", SEED), ("b", SEED), ("c", 1))]
+    one, same, other = lives
+    assert one.wrong() == [] and "RUNNING" in phases(one.loop) and len(one.placed()) > 5
+    assert one.placed() == same.placed() != other.placed()
+    said_of_files(one)
+    for each in lives:
+        each.loop.workspace.close()
+
+
+@pytest.mark.slow
 def test_its_past_has_of_everything(lived: Lived) -> None:
     assert lived.wrong() == []
     plan = lived.loop._cycle.plan
@@ -88,7 +105,7 @@ def test_its_past_has_of_everything(lived: Lived) -> None:
     assert len(set(log.splitlines())) == 6
 
 
-def test_what_runs_has_files_that_say_what_they_are(lived: Lived) -> None:
+def said_of_files(lived: Lived) -> None:
     provider, done = lived.demo.day.provider, lived.loop._cycle
     assert done.actual is not None
     running = [kernel.id for each in done.actual.existing.values() for kernel in each.kernels
@@ -101,6 +118,12 @@ def test_what_runs_has_files_that_say_what_they_are(lived: Lived) -> None:
     assert running
 
 
+@pytest.mark.slow
+def test_what_runs_has_files_that_say_what_they_are(lived: Lived) -> None:
+    said_of_files(lived)
+
+
+@pytest.mark.slow
 def test_the_same_seed_makes_the_same_day_and_it_goes_on_for_another_one(
     lived: Lived, tmp_path: Path
 ) -> None:
@@ -151,7 +174,11 @@ def simulated_now(address: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("number", "program"), [(signal.SIGINT, _PROGRAM), (signal.SIGHUP, _SHORT_PAST + _PROGRAM)]
+    ("number", "program"),
+    [
+        pytest.param(signal.SIGINT, _PROGRAM, marks=pytest.mark.slow),
+        (signal.SIGHUP, _SHORT_PAST + _PROGRAM),
+    ],
 )
 def test_the_command_shows_it_and_leaves_nothing(tmp_path: Path, number: int, program: str) -> None:
     process = started(tmp_path, program)
@@ -197,8 +224,6 @@ def test_a_signal_waits_for_a_git_that_writes(tmp_path: Path) -> None:
 
 
 def test_it_is_beside_nothing_real(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [*command(), "--remote", "https://git.example/cluster"], cwd=tmp_path, capture_output=True, text=True,
-        check=False,
-    )  # fmt: skip
+    words = ("serve", "--demo", "--remote", "https://git.example/cluster")
+    done = run_bai(Command(words, dict(os.environ), tmp_path), timeout=120)
     assert done.returncode != 0 and "--demo has a cluster of its own" in done.stderr + done.stdout

@@ -20,7 +20,7 @@ from tests.harness.work import Count, instructions, instructions_per_pair, just_
 
 MOST = 0.2
 """Instructions for each pair: a loop over nodes for each session has some three for each of theirs."""
-SESSIONS, NODES = 32, 8
+SESSIONS, NODES = 16, 4
 """Of the smallest cluster; half of the sessions have no place in it."""
 CLUSTER = "/api/v1/clusters/here"
 ANSWERS = (

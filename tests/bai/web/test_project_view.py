@@ -118,16 +118,26 @@ def questions(lab: Lab) -> Iterator[str]:
                     )
 
 
+IN_THE_WAY = [
+    (False, "cuda.device: 2", 20, False),
+    (True, "cuda.device: 1", 5, True),
+    (False, "cuda.device: 2", 20, False),
+]
+
+
+def test_nothing_of_another_project_in_the_way_is_answered() -> None:
+    answers_nothing_of_another_project(IN_THE_WAY)
+
+
+@pytest.mark.slow
 @settings(max_examples=4, phases=(Phase.explicit, Phase.generate), suppress_health_check=list(HealthCheck))
-@example(
-    [
-        (False, "cuda.device: 2", 20, False),
-        (True, "cuda.device: 1", 5, True),
-        (False, "cuda.device: 2", 20, False),
-    ]
-)
+@example(IN_THE_WAY)
 @given(WORLDS)
 def test_nothing_of_another_project_is_ever_answered(world: list[tuple[bool, str, int, bool]]) -> None:
+    answers_nothing_of_another_project(world)
+
+
+def answers_nothing_of_another_project(world: list[tuple[bool, str, int, bool]]) -> None:
     with tempfile.TemporaryDirectory() as folder:
         lab = Lab(Path(folder))
         build(lab, world)

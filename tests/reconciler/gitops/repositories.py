@@ -61,6 +61,29 @@ class Pair:
         git(self.work, "commit", "--quiet", "--allow-empty", "--message", message)
         return git(self.work, "rev-parse", "HEAD")
 
+    def appear(self, files: Mapping[str, str | None], ref: str, message: str) -> str:
+        """The commit that these files make on top of the working copy's `main`, as `ref` of the bare one by a
+        single git, where a commit and a push are a dozen. The working copy has its objects, and `main`, too,
+        but no files of it."""
+        main = self.work / ".git" / "refs" / "heads" / "main"
+        text, marks = message.encode(), self.bare / "made"
+        parts = [b"commit %b\nmark :1\n" % ref.encode()]
+        parts += [b"committer Ada <ada@cluster.example> now\ndata %d\n%b\n" % (len(text) + 1, text)]
+        parts += [b"\nfrom %b\n" % main.read_text().strip().encode()]
+        for name, content in files.items():
+            data = (content or "").encode()
+            change = b"M 100644 inline %b\ndata %d\n%b\n" % (name.encode(), len(data), data)
+            parts.append(change if content is not None else b"D %b\n" % name.encode())
+        options = ["--quiet", "--force", "--date-format=now", f"--export-marks={marks}"]
+        subprocess.run(
+            ["git", "-C", str(self.bare), "fast-import", *options], input=b"".join(parts), check=True
+        )
+        (self.work / ".git" / "objects" / "info" / "alternates").write_text(f"{self.bare / 'objects'}\n")
+        commit = marks.read_text().split()[1]
+        if ref == "refs/heads/main":
+            main.write_text(f"{commit}\n")
+        return commit
+
     def push(self, *options: str, branch: str = "main") -> None:
         git(self.work, "push", "--quiet", *options, "origin", f"HEAD:{branch}")
 

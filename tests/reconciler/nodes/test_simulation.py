@@ -20,6 +20,7 @@ from tests.simulation.engine import Fate, Killed, MortalStore, SeededRunner
 from tests.simulation.invariants import Violation, live, nothing_doubled, nothing_given_twice
 
 SEEDS = int(os.environ.get("BAI_NODE_LIVES", "6"))
+QUICK_SEEDS = 2
 NODES = 4
 SPECS = (
     "movable: true, resources: {cpu: 1, memory: 1GiB}",
@@ -215,9 +216,16 @@ class Life:
         assert running == {f"Session/p/{name}" for name in self.sessions}
 
 
-@pytest.mark.parametrize("chunk", range(2))
-def test_lives(chunk: int, tmp_path: Path) -> None:
-    for seed in range(chunk, SEEDS, 2):
+@pytest.mark.parametrize(
+    "seeds",
+    [
+        pytest.param(range(min(QUICK_SEEDS, SEEDS)), id="first"),
+        pytest.param(range(QUICK_SEEDS, SEEDS, 2), marks=pytest.mark.slow, id="even"),
+        pytest.param(range(QUICK_SEEDS + 1, SEEDS, 2), marks=pytest.mark.slow, id="odd"),
+    ],
+)
+def test_lives(seeds: range, tmp_path: Path) -> None:
+    for seed in seeds:
         life = Life(seed, tmp_path / str(seed))
         try:
             life.live()

@@ -18,6 +18,7 @@ from reconciler.plan.plan_request import PlanRequest
 from reconciler.review import DocumentVersion, Review, build_review
 from reconciler.review.predicted_state import observed_state
 from reconciler.values.state import Actual, Desired
+from tests.harness.examples import seeds
 from tests.reconciler.lab import BASE, Lab, session, summary, text
 
 
@@ -49,7 +50,7 @@ def rewrite(lab: Lab, files: dict[str, str]) -> None:
     lab.write(files)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(18, count=40, beyond=pytest.mark.campaign))
 def test_it_foresees_what_happens(tmp_path: Path, seed: int) -> None:
     """Reviewed first; then the base is applied, and the head planned: the same actions and waits."""
     rng = random.Random(seed)

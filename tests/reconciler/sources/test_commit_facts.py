@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 
+import pytest
+
 from reconciler.sources.commit_facts import CommitFacts, CommitFactsCache, read_commit_facts
+from schemas.files import git_process
 from tests.reconciler.gitops.repositories import Pair, git
 
 
@@ -24,15 +28,16 @@ def test_authors_are_read_of_known_commits_by_one_git_and_nothing_else(tmp_path:
     assert read_commit_facts(tmp_path / "nowhere", [first]) == {}
 
 
-def test_a_name_of_megabytes_hides_nobody_else(tmp_path: Path) -> None:
-    """What git says in all has a bound, beyond which nothing of it counts."""
+def test_a_name_of_megabytes_hides_nobody_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What git says in all has a bound, beyond which nothing of it counts; here a lower one."""
+    monkeypatch.setattr(git_process, "execute_git", partial(git_process.execute_git, limit=1 << 20))
     pair = Pair(tmp_path)
     first = pair.commit({"a": "1"}, "one")
     tree = git(pair.work, "rev-parse", "HEAD^{tree}")
     head = f"tree {tree}\nparent {first}\n"
-    who = "M" * (33 << 20) + " <mal@cluster.example> 1800000000 +0000"
+    who = "M" * (600 << 10) + " <mal@cluster.example> 1800000000 +0000"
     raw = tmp_path / "commit"
-    raw.write_text(f"{head}author {who}\ncommitter {who}\n\n{'s' * (33 << 20)}\n")
+    raw.write_text(f"{head}author {who}\ncommitter {who}\n\n{'s' * (600 << 10)}\n")
     large = git(pair.work, "hash-object", "-t", "commit", "-w", str(raw))
     found = read_commit_facts(pair.work, [first, large])
     assert found[first].author == "Ada <ada@cluster.example>"

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from reconciler.sources.source import open_source
+from schemas.files import git_process
 from schemas.files.git_process import git_lines
 from tests.reconciler.gitops.repositories import Pair, git
 
@@ -56,3 +58,38 @@ def test_distrust_is_understood_in_every_language(
     assert git_lines(pair.work, "status") == ["C"]
     monkeypatch.undo()
     assert git(pair.work, "status", "--porcelain") == ""
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """What git was asked."""
+    found: list[tuple[str, ...]] = []
+    execute = git_process.execute_git
+
+    def noted(*arguments: str, **options: Any) -> Any:
+        found.append(arguments)
+        return execute(*arguments, **options)
+
+    monkeypatch.setattr(git_process, "execute_git", noted)
+    return found
+
+
+def test_git_is_not_asked_where_it_would_find_nothing(tmp_path: Path, asked: list[tuple[str, ...]]) -> None:
+    """Which is most of what a short command costs. A folder like a bare repository has no working copy."""
+    plain = tmp_path / "plain" / "clusters"
+    plain.mkdir(parents=True)
+    git(plain, "init", "--quiet", "--bare")
+    assert open_source(plain).git is None
+    assert git_lines(plain, "rev-parse", "--show-toplevel") is None
+    assert len(asked) == 1
+
+
+def test_it_is_asked_wherever_there_is_a_repository(pair: Pair, tmp_path: Path) -> None:
+    """Below its top, by a link, in a working copy whose `.git` is a file."""
+    one = pair.work / "clusters" / "one"
+    (tmp_path / "link").symlink_to(one)
+    git(pair.work, "worktree", "add", "--quiet", "--detach", str(tmp_path / "tree"))
+    for folder in (one, tmp_path / "link"):
+        assert (open_source(folder).git, open_source(folder).subpath) == (pair.work, "clusters/one")
+    assert open_source(tmp_path / "tree").git == tmp_path / "tree"
+    assert open_source(tmp_path / "tree" / "clusters" / "one").subpath == "clusters/one"

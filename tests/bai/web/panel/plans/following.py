@@ -22,7 +22,7 @@ from reconciler.store.database.address import StoreAddress
 from reconciler.trust.gate import TrustGate
 from reconciler.workspace.workspace import Workspace
 from tests.bai.web.lab import Lab, _portal, doors, waiting
-from tests.reconciler.gitops.repositories import Pair, git
+from tests.reconciler.gitops.repositories import Pair
 from tests.reconciler.lab import BASE, NODE, new_store, session
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
@@ -75,13 +75,10 @@ class FollowingLab(Lab):
         return self.loop.workspace.commit
 
     def push(self, files: dict[str, str | None], branch: str = "main", message: str = "change") -> str:
-        """A commit on top of the newest of `main`, pushed as `branch`."""
-        git(self.pair.work, "checkout", "--quiet", "-B", "local", "main")
-        commit = self.pair.commit(files, message)
-        self.pair.push("--force", branch=branch)
-        if branch == "main":
-            git(self.pair.work, "branch", "--force", "main", commit)
-        return commit
+        """A commit on top of the newest of `main`, which is there as `branch` as if it had been pushed."""
+        return self.pair.appear(
+            files, branch if branch.startswith("refs/") else f"refs/heads/{branch}", message
+        )
 
     def propose(self, number: int, files: dict[str, str | None], pattern: str = "refs/pull/{}/head") -> str:
         """As a forge keeps what a fork proposes: beside all branches."""
