@@ -81,7 +81,7 @@ def _open_remote(settings: Settings, origin: RemoteOrigin) -> Iterator[tuple[Wor
         tracker = tracker_of(store, name)
         pin = read_directives(store, name).pin
         start = first_commit(tracker, pin.commit if pin else "", approval=origin.approval)
-        workspace = Workspace.at(tracker.source(start), cluster=name, state=address, store=store)
+        workspace = Workspace.at(tracker.source(start), cluster=name, state=store)
         yield workspace, FollowedDocuments(tracker, approval=origin.approval)
 
 

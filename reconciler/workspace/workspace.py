@@ -23,6 +23,7 @@ from reconciler.workspace.connections import ClusterConnections
 from reconciler.workspace.enforcement_memory import StoredEnforcement
 from reconciler.workspace.image_lookup import RegistryLookups, replan_with_lookups
 from reconciler.workspace.node_provisioning import NodeProvisioning, touched_nodes
+from reconciler.workspace.node_requests import NodeRequests
 from schemas.loading.document_cache import DocumentCache
 from schemas.problems.errors.plan import StalePlan
 from schemas.problems.errors.store import LeaseHeld, StoreError
@@ -38,7 +39,6 @@ if TYPE_CHECKING:
     from reconciler.values.plan import Plan
     from reconciler.values.results import ApplyEvent, ApplyResult
     from reconciler.values.state import Actual, Desired
-    from reconciler.workspace.node_requests import NodeRequests
     from schemas.images.facts import ImageFacts
     from schemas.kinds.cluster import Cluster
     from schemas.repository.repository import Repository
@@ -74,7 +74,7 @@ class Workspace(ClusterConnections):
         self.node_provisioning = NodeProvisioning(self._open_provisioner)
         self.registry_lookups = RegistryLookups(clock.now)
         self.enforcement = StoredEnforcement(self)
-        self._node_requests: NodeRequests | None = None
+        self._node_requests = NodeRequests()
 
     @classmethod
     def open(
@@ -98,18 +98,20 @@ class Workspace(ClusterConnections):
         source: Source,
         *,
         cluster: str | None = None,
-        state: Path | str | StoreAddress | None = None,
+        state: Path | str | StoreAddress | Store | None = None,
         clock: Clock | None = None,
-        store: Store | None = None,
         activity: ActivityListener = NOBODY_WAITS,
         documents: DocumentCache | None = None,
     ) -> Self:
-        """The same for documents that were found already; `store`: the one at `state`, open; `documents`:
-        what is known of them."""
+        """The same for documents that were found already. `state` may be an open store; `documents`: what is
+        known of them."""
         cache = documents or DocumentCache()
         with activity.during("reading documents"):
             repository, commit = source.load(cache)
         chosen = choose_cluster(repository, cluster)
+        store = None
+        if state is not None and not isinstance(state, Path | str | StoreAddress):
+            store, state = state, state.address
         address = StoreAddress.choose(source.directory, state, named=chosen.spec.state)
         made = cls(source, repository, commit, chosen, address, clock or SystemClock())
         made._store, made.document_cache, made.activity = store, cache, activity
@@ -242,14 +244,8 @@ class Workspace(ClusterConnections):
                 actual = self.actual(offline=offline)
         if on_role_check is not None and not offline:
             actual = self.node_provisioning.add_checks(actual, on_role_check)
-        request = PlanRequest(
-            desired,
-            actual,
-            self.clock.now(),
-            options,
-            planner_for(desired, self.activity),
-            sealed=sealed,
-        )
+        place = planner_for(desired, self.activity)
+        request = PlanRequest(desired, actual, self.clock.now(), options, place, sealed=sealed)
         if self._plan_cache is None:
             self._plan_cache = PlanCache()
         with self.activity.during(f"planning {len(desired.sessions())} sessions"):
@@ -348,9 +344,6 @@ class Workspace(ClusterConnections):
     def settle_node_requests(self, plan: Plan, actual: Actual | None, holder: str) -> tuple[str, ...]:
         """What the plan asks an autoscaler for is asked for, and nothing else; gives what went wrong. None:
         what there is, is asked now. Raises LeaseHeld, StoreError."""
-        from reconciler.workspace.node_requests import NodeRequests
-
-        self._node_requests = self._node_requests or NodeRequests()
         return self._node_requests.settle(
             plan, actual.node_asks if actual else None, self.provider, lambda: self.lease(holder)
         )

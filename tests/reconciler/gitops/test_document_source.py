@@ -18,7 +18,6 @@ from reconciler.gitops.document_source import FollowedDocuments, first_commit
 from reconciler.gitops.remote import Remote
 from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.sources.git_command import GitLogin
-from reconciler.store.database.address import StoreAddress
 from reconciler.store.store import Store
 from reconciler.trust.gate import TrustGate
 from reconciler.workspace.workspace import Workspace
@@ -52,10 +51,9 @@ class Site:
         path = self.folder / "state" / f"{cluster}.db"
         store = Store.open(path) if path.exists() else new_store(path)
         follow = RevisionTracker(TrackedRef(self.remote, "main"), store, cluster, gate=self.gate)
-        address = StoreAddress.choose(path.parent, str(path))
         source = follow.source(first_commit(follow, approval=approval))
         world = World(VirtualClock(1_800_000_000.0))
-        workspace = Workspace.at(source, cluster=cluster, state=address, store=store, clock=world.clock)
+        workspace = Workspace.at(source, cluster=cluster, state=store, clock=world.clock)
         workspace.provider = FakeProvider(world)
         self.world = world
         return Loop(

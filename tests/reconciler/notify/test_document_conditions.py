@@ -43,7 +43,7 @@ class Site:
             TrackedRef(Remote(str(self.pair.bare), self.folder / "copy"), "main"), store, "here"
         )
         source: Source = follow.source(first_commit(follow))
-        workspace = Workspace.at(source, cluster="here", store=store, clock=world.clock, state=state)
+        workspace = Workspace.at(source, cluster="here", state=store, clock=world.clock)
         workspace.provider = FakeProvider(world)
         self.workspaces.append(workspace)
         documents = FollowedDocuments(follow, approval=approval)

@@ -18,7 +18,6 @@ from reconciler.controller.loop_options import LoopOptions
 from reconciler.gitops.document_source import FollowedDocuments, first_commit
 from reconciler.gitops.remote import Remote
 from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
-from reconciler.store.database.address import StoreAddress
 from reconciler.trust.gate import TrustGate
 from reconciler.workspace.workspace import Workspace
 from tests.bai.web.lab import Lab, _portal, doors, waiting
@@ -42,10 +41,8 @@ class FollowingLab(Lab):
         path = folder / "state" / "store.db"
         store = new_store(path)
         follow = RevisionTracker(TrackedRef(self.remote, "main"), store, "here")
-        source, address = follow.source(first_commit(follow)), StoreAddress.choose(path.parent, str(path))
-        self.workspace = Workspace.at(
-            source, cluster="here", state=address, store=store, clock=self.world.clock
-        )
+        source = follow.source(first_commit(follow))
+        self.workspace = Workspace.at(source, cluster="here", state=store, clock=self.world.clock)
         self.workspace.provider = FakeProvider(self.world)
         self.hub = ClusterLoops()
         documents = FollowedDocuments(follow, approval=False)

@@ -273,8 +273,7 @@ def test_a_replica_that_stands_by_reviews_and_approves_what_it_has_to_fetch_firs
     remote.folder.parent.mkdir()
     remote.fetch("main")
     workspace = Workspace.at(
-        follow.source(lab.commit), cluster="here", state=lab.loop.workspace.state, store=store,
-        clock=lab.world.clock,
+        follow.source(lab.commit), cluster="here", state=store, clock=lab.world.clock,
     )  # fmt: skip
     documents, hub = FollowedDocuments(follow, approval=True), ClusterLoops()
     second = Loop(workspace, LoopOptions("second", 3600), log=lambda _: None, documents=documents)

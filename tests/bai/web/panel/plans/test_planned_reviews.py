@@ -159,8 +159,7 @@ def test_what_is_remembered_between_reviews_changes_none_of_them(lab: HeldLab) -
             found = lab.reviews.find(name)
             made = lab.reviews.review(found, "ada").review
             anew = Workspace.at(
-                replace(workspace.source), cluster="here", state=workspace.state, store=workspace.store,
-                clock=workspace.clock,
+                replace(workspace.source), cluster="here", state=workspace.store, clock=workspace.clock,
             )  # fmt: skip
             assert dump_review(made) == dump_review(review_of(anew, found.commit)), (turn, name)
         lab.world.die(next(iter(lab.world.kernels)))

@@ -25,7 +25,6 @@ from reconciler.gitops.remote import Remote
 from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.proposals.values import Person
 from reconciler.sources.git_command import GitLogin
-from reconciler.store.database.address import StoreAddress
 from reconciler.trust.gate import TrustGate
 from reconciler.workspace.workspace import Workspace
 from tests.bai.web.lab import doors, waiting
@@ -120,8 +119,7 @@ class Office:
         tracker = RevisionTracker(TrackedRef(self.remote, self.ref), store, "here", gate=self.gate)
         source = tracker.source(first_commit(tracker))
         self.world = World(VirtualClock(1_800_000_000.0))
-        address = StoreAddress.choose(self.folder / "state", str(self.folder / "state" / "store.db"))
-        workspace = Workspace.at(source, cluster="here", state=address, store=store, clock=self.world.clock)
+        workspace = Workspace.at(source, cluster="here", state=store, clock=self.world.clock)
         # Workspaces whose nodes are others open a provider of their own.
         self._patch.setattr("providers.registry.open_provider", lambda *_, **__: FakeProvider(self.world))
         self.lines: list[str] = []
