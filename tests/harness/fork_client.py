@@ -70,7 +70,7 @@ class ForkClient:
             with suppress(ConnectionError):
                 _Call(request["words"], ours, stack).ask({**request, "stays": True}, files)
             said, handles, _, _ = socket.recv_fds(ours, STATUS.size, 1)
-            if said == NOT_HERE:
+            if said.startswith(NOT_HERE):  # the exit code of the child may have come as well
                 return None
             if len(said) != STATUS.size or not handles:
                 raise RuntimeError(f"the fork server ended: {' '.join(request['words'])}")

@@ -6,6 +6,7 @@ import json
 import os
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -20,6 +21,7 @@ import pytest
 from tests.harness import bai_process, fork_client
 from tests.harness.bai_process import BAI, Command, Done, run_bai, run_new
 from tests.harness.fork_client import ROOT, ForkClient
+from tests.harness.fork_server import NOT_HERE
 from tests.harness.scripted_bai import asked_by_scripts
 from tests.waiting import until
 
@@ -228,6 +230,23 @@ def test_one_that_stays_in_another_start_of_modules_is_a_new_process(tmp_path: P
             started = bai_process.start_bai(Command(["version"], environment, tmp_path, stdout=out))
             assert isinstance(started, subprocess.Popen)
             assert started.wait(120) == 0
+
+
+def test_who_refuses_is_understood_when_it_has_ended_by_then(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    receive = socket.recv_fds
+
+    def late(connection: socket.socket, size: int, most: int) -> Any:
+        until(lambda: len(connection.recv(16, socket.MSG_PEEK)) > len(NOT_HERE), "its exit code has come")
+        return receive(connection, size, most)
+
+    monkeypatch.setattr(fork_client.socket, "recv_fds", late)
+    with (tmp_path / "out").open("w") as out:
+        environment = {**os.environ, "TYPER_USE_RICH": "0"}
+        started = bai_process.start_bai(Command(["version"], environment, tmp_path, stdout=out))
+        assert isinstance(started, subprocess.Popen)
+        assert started.wait(120) == 0
 
 
 def test_server_and_commands_end_with_whoever_asked() -> None:
