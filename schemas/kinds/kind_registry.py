@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+from schemas.kinds.app_proxy import AppProxy
 from schemas.kinds.cluster import Cluster
 from schemas.kinds.image import Image, Registry
 from schemas.kinds.node import Node, NodePool
@@ -41,6 +42,7 @@ KINDS: Mapping[str, type[Resource]] = MappingProxyType(
             Session,
             SessionTemplate,
             Sweep,
+            AppProxy,
             Notification,
             Policy,
         )

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
+from schemas.kinds.parts.apps import AppRules
 from schemas.kinds.parts.docker import Capability
 from schemas.kinds.parts.resources import Resources, SharedResources
 from schemas.kinds.resource_group import NodeLoss, NumaPolicy, SessionType
@@ -219,6 +220,9 @@ class SessionSpec(Model):
     secrets: tuple[Secret, ...] = ()
     mounts: tuple[Mount, ...] = ()
     ports: tuple[SessionPort, ...] = ()
+    apps: Mapping[Name, AppRules] = {}
+    """By the names of ports with protocol `http` or `https`: they have a URL where the cluster has an
+    AppProxy. Those that are not here are their operators'."""
     depends_on: tuple[Text, ...] = ()
     """Sessions (`Session/<project>/<name>`) that must have succeeded (batch) or run first."""
     priority: Annotated[Integer, Field(ge=0, le=1000)] = 10

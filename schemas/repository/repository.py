@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import TypeVar
 
 from schemas.images.catalog import ImageCatalog
+from schemas.kinds.app_proxy import AppProxy
 from schemas.kinds.cluster import Cluster, SessionUids
 from schemas.kinds.image import Image, Registry
 from schemas.kinds.node import Node, NodePool
@@ -77,7 +78,7 @@ class Repository:
             return self.cluster_of(group) if group else None
         if isinstance(resource, Cluster):
             return resource.name
-        if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost):
+        if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost | AppProxy):
             return resource.spec.cluster or self._only_name(Cluster)
         if isinstance(resource, Notification | Policy):
             return resource.spec.cluster
@@ -85,6 +86,14 @@ class Repository:
             host = self.host_of(resource)
             return self.cluster_of(host) if host else None
         return None
+
+    def app_proxy_of(self, cluster: str) -> AppProxy | None:
+        """Where apps of a cluster's sessions are."""
+        return self._app_proxies.get(cluster)
+
+    @cached_property
+    def _app_proxies(self) -> Mapping[str | None, AppProxy]:
+        return {self.cluster_of(proxy): proxy for proxy in reversed(list(self.of(AppProxy)))}
 
     def group_of(self, session: Session) -> ResourceGroup | None:
         """The group that a session queues in: its choice, the only cluster's default, or the only group."""

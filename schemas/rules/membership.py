@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from schemas.kinds.app_proxy import AppProxy
 from schemas.kinds.cluster import Cluster
 from schemas.kinds.image import Image, Registry
 from schemas.kinds.node import Node, NodePool
@@ -29,7 +30,8 @@ from schemas.rules.pods.sessions import pod_rules
 from schemas.rules.pods.volumes import pod_host_rules, pod_mount_rules, pod_volume_rules
 from schemas.rules.policy_rules import policy_count_rules
 from schemas.rules.profile_rules import machine_issues
-from schemas.rules.request_rules import (
+from schemas.rules.sessions.app_rules import app_proxy_rules, session_app_rules
+from schemas.rules.sessions.request_rules import (
     hugepage_rules,
     largest_part_rules,
     least_cpu_rules,
@@ -57,7 +59,7 @@ def session_issues(session: Session, others: OtherDocuments) -> tuple[Issue, ...
 
 def check_membership(repository: Repository, resource: Resource) -> Iterator[Issue]:
     """Every rule that this document breaks among the others. Its references are known to exist."""
-    if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost):
+    if isinstance(resource, Node | NodePool | ResourceGroup | StorageHost | AppProxy):
         yield from _unambiguous_rules(repository, resource.spec.cluster, Cluster, ("spec", "cluster"))
     if isinstance(resource, Node | NodePool):
         yield from machine_issues(repository, resource)
@@ -87,6 +89,8 @@ def check_membership(repository: Repository, resource: Resource) -> Iterator[Iss
         yield from duplicate_registry_rules(repository, resource)
     elif isinstance(resource, Policy):
         yield from policy_count_rules(repository, resource)
+    elif isinstance(resource, AppProxy):
+        yield from app_proxy_rules(repository, resource)
 
 
 def _unambiguous_rules(
@@ -165,6 +169,7 @@ def _session_rules(repository: Repository, session: Session) -> Iterator[Issue]:
         yield from hugepage_rules(session, cluster)
         yield from pod_rules(session, group, cluster)
         yield from pod_mount_rules(repository, session)
+        yield from session_app_rules(repository, session, repository.app_proxy_of(cluster.name))
 
 
 def _command_rules(session: Session, cluster: Cluster) -> Iterator[Issue]:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from schemas.kinds.app_proxy import AppProxy
 from schemas.kinds.cluster import Cluster
 from schemas.kinds.image import Image
 from schemas.kinds.node import MachineSpec, Node, NodePool
@@ -167,6 +168,7 @@ REFERENCES: Mapping[type[Resource], Callable[[Any], Iterator[DocumentReference]]
     Volume: _volume,
     Session: _session,
     Image: _image,
+    AppProxy: _cluster,
     Notification: _notification,
     SecretStore: _secret_store,
     Policy: _policy,

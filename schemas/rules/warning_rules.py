@@ -11,7 +11,7 @@ from schemas.profile import NodeProfile
 from schemas.profile.versions.compatibility import unchecked_gpus
 from schemas.rules import inactive_fields
 from schemas.rules.image_rules import is_loopback
-from schemas.rules.request_rules import little_cpu_warnings
+from schemas.rules.sessions.request_rules import little_cpu_warnings
 from schemas.values.envelope import Resource
 from schemas.values.once_per_value import once_per_value
 

@@ -86,6 +86,7 @@ SESSION: dict[str, Any] = {
     "secrets": [{"env": "TOKEN", "from": "env/TOKEN"}, {"env": "KEY", "from": "files/key"}],
     "mounts": [{"volume": "data", "path": "/data", "subPath": "runs", "readOnly": True}],
     "ports": [{"name": "http", "port": 8888, "protocol": "http", "publish": True}],
+    "apps": {"http": {"access": "project"}},
     "dependsOn": ["Session/vision/prep"],
     "priority": 20,
     "startsAt": "2026-12-01T00:00:00Z",
@@ -288,6 +289,12 @@ SPECS["Notification"] = {
     "waiting": "1h",
     "template": {"title": "{{ what }}", "text": "{{ resource }}", "body": "{{ text | tojson }}"},
     "throttle": {"every": "5m", "burst": 3, "digest": False},
+}
+SPECS["AppProxy"] = {
+    "cluster": "lab",
+    "url": "https://*.apps.example:8443",
+    "widest": "public",
+    "longestLink": "7d",
 }
 SPECS["SecretStore"] = {
     "entries": ["hf-token", "wandb-*"],

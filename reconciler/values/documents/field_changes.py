@@ -25,6 +25,7 @@ _NEVER_FORCING = (
     "spec.checkpoint*",
     "spec.nodeLoss*",
     "spec.stop.grace",
+    "spec.apps*",
 )
 """What only bai itself reads."""
 

@@ -8,7 +8,7 @@ from schemas.kinds.cluster import Cluster
 from schemas.kinds.resource_group import ResourceGroup
 from schemas.kinds.session import Session
 from schemas.problems.issues import Issue
-from schemas.rules.request_rules import written_requests
+from schemas.rules.sessions.request_rules import written_requests
 from schemas.values.linux_users import is_root, numeric_id
 
 

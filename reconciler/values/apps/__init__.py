@@ -1,0 +1,1 @@
+"""Ports of sessions that people open by a URL: `app` is one, `directory` finds it by its name."""

@@ -1,0 +1,1 @@
+"""What sessions ask for, and which of it goes with the other documents."""

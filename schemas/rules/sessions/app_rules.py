@@ -1,0 +1,53 @@
+"""What apps and the URLs they are opened at must fulfil."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from schemas.images.session_images import resolve_session_images
+from schemas.kinds.app_proxy import AppProxy
+from schemas.kinds.parts.apps import ACCESS_LEVELS, APP_PROTOCOLS
+from schemas.kinds.session import Session
+from schemas.problems.issues import Issue
+from schemas.problems.text import did_you_mean, format_value
+from schemas.repository.repository import Repository
+
+
+def app_proxy_rules(repository: Repository, proxy: AppProxy) -> Iterator[Issue]:
+    """A cluster's apps have one URL each, and no other cluster's have the same; the later is told."""
+    for other in repository.of(AppProxy):
+        if other.name == proxy.name:
+            return
+        if repository.cluster_of(other) == repository.cluster_of(proxy):
+            message = f"{other.identity} says already where apps of this cluster are"
+            yield Issue(("spec", "cluster"), message, "leave one of the two out", "BAI-V043")
+            return
+        if _overlap(other.spec.domain, proxy.spec.domain):
+            message = f"names below {other.spec.domain} are of {other.identity} already"
+            hint = "give each cluster's apps a domain of their own, none within another"
+            yield Issue(("spec", "url"), message, hint, "BAI-V050")
+            return
+
+
+def _overlap(one: str, other: str) -> bool:
+    return f".{one}".endswith(f".{other}") or f".{other}".endswith(f".{one}")
+
+
+def session_app_rules(repository: Repository, session: Session, proxy: AppProxy | None) -> Iterator[Issue]:
+    """That what has rules is an app, and that no more people may open it than the cluster allows."""
+    if not session.spec.apps:
+        return
+    ports = resolve_session_images(session.spec, repository.images).ports
+    apps = {port.name for port in ports if port.protocol in APP_PROTOCOLS}
+    for name, rules in session.spec.apps.items():
+        if name not in apps:
+            other = any(port.name == name for port in ports)
+            message = f"port {format_value(name)} speaks neither http nor https" if other else (
+                f"there is no port {format_value(name)}"
+            )  # fmt: skip
+            hint = did_you_mean(name, apps) or "name one of its ports with protocol http or https"
+            yield Issue(("spec", "apps", name), message, hint, "BAI-V040", key=True)
+        elif proxy is not None and ACCESS_LEVELS.index(rules.access) > ACCESS_LEVELS.index(proxy.spec.widest):
+            message = f"{proxy.identity} lets apps be open to the {proxy.spec.widest} at most"
+            hint = f"write access: {proxy.spec.widest}, or widen it there"
+            yield Issue(("spec", "apps", name, "access"), message, hint, "BAI-V050")
