@@ -116,6 +116,7 @@ SPECS: dict[str, dict[str, Any]] = {
             "clusterDomain": "cluster.test",
             "imagePullSecrets": ["registry"],
             "runtimeClass": "nvidia",
+            "priorityClass": "research",
             "hostPathRoots": ["/srv/bai", "/mnt/fast"],
         },
         "stateRoot": "/var/lib/x",

@@ -91,6 +91,11 @@ def test_namespaces_of_kubernetes_own_are_refused(tmp_path: Path, name: str) -> 
     assert "namespace" in problems(tmp_path, f'namespace: "{name}"')
 
 
+@pytest.mark.parametrize("name", ["system-node-critical", "system-", "system-x", "A", "a/b", "-a", "x" * 64])
+def test_priority_classes_for_which_kubelets_drive_out_others_are_refused(tmp_path: Path, name: str) -> None:
+    assert "priorityClass" in problems(tmp_path, f'priorityClass: "{name}"')
+
+
 def test_secrets_are_in_no_manifest() -> None:
     spec = script("true", secret_env={"PASSWORD": "hush-hush"}, files=(File("a.xml", "<a/>", "A"),))
     pod = pod_manifest(spec, PodRef("bai", spec.id), Options(), "given", claims=0)

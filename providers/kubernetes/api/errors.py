@@ -19,6 +19,7 @@ _ADMISSION = (
     ("exceeded quota:", "the next plan counts what the quota has left, and waits for it"),
     ("failed quota:", "say in the session what the quota has pods name"),
     ("PodSecurity", "the namespace's label pod-security.kubernetes.io/enforce says what it admits"),
+    ("no PriorityClass ", "`kubectl get priorityclasses` has those that kubernetes.priorityClass may name"),
     (" usage per ", "`kubectl describe limitrange` in its namespace has the bounds of one pod"),
 )
 """What is in a refusal of admission, which is forbidden (403) as is what we may not do → what to do."""

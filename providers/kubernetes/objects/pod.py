@@ -62,6 +62,7 @@ def pod_manifest(
             "securityContext": _pod_security(spec),
             "imagePullSecrets": [{"name": name} for name in options.image_pull_secrets],
             **({"runtimeClassName": options.runtime_class} if options.runtime_class else {}),
+            **({"priorityClassName": options.priority_class} if options.priority_class else {}),
             **({"resourceClaims": _claims(given, claims, shared)} if claims or shared else {}),
             "containers": [_container(spec, given, claims=claims + len(shared))],
             "volumes": [*_own_volumes(spec, given), *volumes.pod_volumes(spec.mounts)],

@@ -41,6 +41,27 @@ Namespace = Annotated[
 ]
 
 
+PRIORITY_CLASS_PATTERN = r"^(?!system-)[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?$"
+"""Kubelets drive out other pods for those of a `system-` class, whoever made them."""
+_PRIORITY_CLASS = re.compile(PRIORITY_CLASS_PATTERN.removesuffix("$") + r"\Z")
+
+
+def _validate_priority_class(value: str) -> str:
+    if _PRIORITY_CLASS.match(value):
+        return value
+    if value.startswith("system-"):
+        message = f"for pods of {format_value(value)} kubelets drive out those of others"
+        raise value_error(message, "name a PriorityClass of your own", "BAI-V033")
+    raise value_error(f"{format_value(value)} is no name of a PriorityClass", code="BAI-V033")
+
+
+PriorityClass = Annotated[
+    str,
+    AfterValidator(_validate_priority_class),
+    WithJsonSchema({"type": "string", "pattern": PRIORITY_CLASS_PATTERN}),
+]
+
+
 class NodeProvisioning(Model):
     """New nodes for one resource group: the loop asks cluster-autoscaler for them, with a ProvisioningRequest
     for each session that waits for nothing but room. Each node costs what it costs."""
@@ -70,6 +91,10 @@ class Kubernetes(Model):
     """Secrets of the namespace, of type `kubernetes.io/dockerconfigjson`, by which images are pulled."""
     runtime_class: Name | None = None
     """Of the pods, where it is not the cluster's default."""
+    priority_class: PriorityClass | None = None
+    """PriorityClass of the pods, where it is not the cluster's default: the lower it is, the sooner a node
+    short of memory or disk evicts them, and other schedulers' preemption takes their room. It must be
+    there."""
     mps: Flag = False
     """NVIDIA's DRA driver of this cluster, 0.5 or later, has its feature gate `MPSSupport` on: groups with
     `enforcement: mps` give parts of GPUs. Nothing of the cluster tells that."""

@@ -195,6 +195,7 @@ def test_what_a_refusal_means(code: int, reason: str, making: bool, error: type[
         ("exceeded quota: q, requested: pods=1, used: pods=1, limited: pods=1", "next plan"),
         ("failed quota: q: must specify limits.memory for: main", "pods name"),
         ('violates PodSecurity "restricted:latest": runAsNonRoot', "enforce"),
+        ("no PriorityClass with name low was found", "priorityclasses"),
         ("maximum memory usage per Container is 1Gi, but limit is 2Gi", "limitrange"),
     ],
 )

@@ -11,6 +11,7 @@ import pytest
 from providers.base import Observation, Observed
 from providers.kubernetes.pods import end
 from providers.kubernetes.provider import KubernetesProvider
+from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import ProviderUnavailable
 from tests.lab.kubernetes.api import ApiError
 from tests.lab.kubernetes.gpus import gpu_uuid
@@ -220,3 +221,18 @@ def test_what_a_pull_is_at_is_said(pair: Cluster) -> None:
         until(lambda: "pulling 127.0.0.1:5999/slow:1 since 20" in said(), said, pause=0.1)
         until(lambda: "ErrImagePull" in said() or "ImagePullBackOff" in said(), said, seconds=120, pause=0.2)
         provider.remove(ID)
+
+
+def test_pods_are_of_the_priority_class_that_the_cluster_names(cluster: Cluster) -> None:
+    classes, node, name = (
+        "/apis/scheduling.k8s.io/v1/priorityclasses", cluster.simulated(), f"class-of-{cluster.namespace}",
+    )  # fmt: skip
+    with pytest.raises(KernelRefused, match=f"no PriorityClass with name {name}"):
+        cluster.open(priorityClass=name).create(kernel(node=node))
+    assert not cluster.left()
+    cluster.lab.api.create(classes, {"metadata": {"name": name}, "value": 1000})
+    try:
+        cluster.open(priorityClass=name).create(kernel(node=node))
+        assert cluster.get("pods", ID)["spec"]["priority"] == 1000
+    finally:
+        cluster.lab.api.delete(f"{classes}/{name}")

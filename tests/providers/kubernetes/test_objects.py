@@ -175,13 +175,16 @@ def test_what_pods_cannot_have_is_refused(fields: dict[str, Any], why: str) -> N
 
 def test_times_restarts_and_options() -> None:
     spec = kernel(timeout=0.3, stop_grace=0.0, restart=RestartRule("on-failure", 3), tty=True)
-    options = Kubernetes.model_validate({"imagePullSecrets": ["pull"], "runtimeClass": "nvidia"})
+    options = Kubernetes.model_validate(
+        {"imagePullSecrets": ["pull"], "runtimeClass": "nvidia", "priorityClass": "research"}
+    )
     body = made(spec, options)
     assert body["spec"]["activeDeadlineSeconds"] == body["spec"]["terminationGracePeriodSeconds"] == 1
     assert body["spec"]["restartPolicy"] == "OnFailure"
     assert body["metadata"]["annotations"]["bai.dev/max-restarts"] == "3"
     assert body["spec"]["imagePullSecrets"] == [{"name": "pull"}]
-    assert body["spec"]["runtimeClassName"] == "nvidia"
+    assert body["spec"]["runtimeClassName"] == "nvidia" and body["spec"]["priorityClassName"] == "research"
+    assert "priorityClassName" not in made(spec)["spec"]
     assert body["spec"]["containers"][0]["tty"] and "activeDeadlineSeconds" not in made(kernel())["spec"]
     plain = made(kernel(restart=RestartRule("always")))
     assert "bai.dev/max-restarts" not in plain["metadata"]["annotations"]
