@@ -12,7 +12,6 @@ from pydantic import ValidationError
 from providers.storage.base import TrashedVolume, TrashLocation, VolumeClaim, VolumeFolder
 from reconciler.values.encoding.placement_json import canonical_json
 from schemas.kinds.cluster import Cluster
-from schemas.kinds.parts.kubernetes import PROJECT
 from schemas.kinds.storage import StorageHost, Volume
 from schemas.kinds.tenancy import Project
 from schemas.repository.storage_nodes import administering_node
@@ -65,7 +64,7 @@ def folder_of(repository: Repository, volume: Volume, host: StorageHost | None =
 def _pod_folder(repository: Repository, cluster: Cluster, volume: Volume, host: StorageHost) -> VolumeFolder:
     """What pods mount, where no node is in anybody's care."""
     kubernetes, base, claims = cluster.spec.kubernetes, host.spec.base, host.spec.pvc
-    shared = kubernetes.namespace if PROJECT not in kubernetes.namespace else ""
+    shared = "" if kubernetes.several_namespaces else kubernetes.namespace
     namespace = kubernetes.namespace_of(volume.project) if volume.project else shared
     nfs = host.spec.nfs
     return VolumeFolder(
@@ -181,6 +180,6 @@ def _namespaces(desired: Desired, host: StorageHost) -> tuple[str, ...]:
     if cluster is None:
         return ()
     kubernetes = cluster.spec.kubernetes
-    if PROJECT not in kubernetes.namespace:
+    if not kubernetes.several_namespaces:
         return (kubernetes.namespace,)
     return tuple(kubernetes.namespace_of(project.name) for project in desired.repository.of(Project))

@@ -12,7 +12,7 @@ from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal, api_errors
 from providers.kubernetes.objects import labels
 from providers.kubernetes.objects.names import CONTAINER, PodRef, kernel_container, namespaced
 from providers.kubernetes.observe.pods import is_ours, parse_pod
-from schemas.kinds.parts.kubernetes import PROJECT, Kubernetes
+from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.kernel import KernelNotFound
 from schemas.problems.errors.provider import ProviderError
 
@@ -51,7 +51,7 @@ class PodFinder:
         """Where it was, or would be; None where nobody has seen it and projects have namespaces of their
         own."""
         namespace = self._namespaces.get(kernel)
-        if namespace is None and PROJECT not in self._options.namespace:
+        if namespace is None and not self._options.several_namespaces:
             namespace = self._options.namespace
         return None if namespace is None else PodRef(namespace, kernel)
 

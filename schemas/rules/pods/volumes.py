@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from pathlib import PurePosixPath
 
 from schemas.kinds.cluster import Cluster
-from schemas.kinds.parts.kubernetes import PROJECT
 from schemas.kinds.session import Mount, Session
 from schemas.kinds.storage import StorageHost, Volume
 from schemas.problems.issues import Issue, Loc
@@ -104,7 +103,7 @@ def _claim_rules(volume: Volume, host: StorageHost, cluster: Cluster) -> Iterato
     if volume.spec.size is None and host.spec.pvc.size is None:
         message = f"no size is said, neither here nor by StorageHost/{host.name}"
         yield Issue(("spec",), message, "write size: 10GiB", "BAI-V043")
-    if volume.project is None and PROJECT in cluster.spec.kubernetes.namespace:
+    if volume.project is None and cluster.spec.kubernetes.several_namespaces:
         message = f"a claim is in one namespace, and Cluster/{cluster.name} has one for each project"
         yield Issue(("metadata", "name"), message, "give the volume a project", "BAI-V050")
 
