@@ -332,6 +332,10 @@ class Capabilities:
     """What is weaker here than it looks, in words: said with plans that start something."""
     weaker: Mapping[Limit, str] = field(default_factory=dict)
     """Limit that is kept → what is weaker about it than it looks: said for each session that has one."""
+    weaker_on: Mapping[Limit, frozenset[str]] = field(default_factory=dict)
+    """Weaker limit → the nodes where it is, where nodes differ; one that is not here is weaker on all."""
+    undivided: Mapping[str, str] = field(default_factory=dict)
+    """Node → why nobody can be given a part of a GPU there."""
 
 
 Fence = Callable[[], None]

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from schemas.hardware.anonymous import is_anonymous
+
 PODS = "pods"
 CLAIMS = "resourceclaims"
 """Beside the slots of the planner: kernels, and the claims by which they have their devices."""
@@ -55,3 +57,8 @@ class OfferedDevices:
     """Nodes whose cores can be given one by one."""
     why: str
     """Why something of a node's may be missing, and what ends that, in words."""
+    counted_why: str = ""
+    """The same of devices that are known by their number alone."""
+
+    def why_not(self, device: str) -> str:
+        return self.counted_why if is_anonymous(device) else self.why

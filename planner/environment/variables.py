@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import uuid
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from planner.environment.network_variables import NetworkFacts, network_variables, port_variables
 from planner.model.links import nic_costs
 from planner.model.types import DeviceGrant, Fractional, KernelPlacement, Placement
+from schemas.hardware.anonymous import is_anonymous
 from schemas.hardware.model import Gpu, Hardware
 
 _FIRST_PORT, _PORTS = 20_000, 10_000
+_OBEYED = "NVIDIA_VISIBLE_DEVICES"
 _FARTHEST_GDR = 1
 """Farthest PCI distance (PXB, see `links.nic_costs`) at which every GPU must have one of the assigned NICs
 before NCCL is told that GPUDirect RDMA is worth while; farther ones would go through the host bridge."""
@@ -94,9 +96,10 @@ def kernel_environment(
         )
     # Limits are no preferences: what a session says about them does not count. Engines' runtimes give a
     # container the GPUs that NVIDIA_VISIBLE_DEVICES names, whosever they are.
-    obeyed = {"NVIDIA_VISIBLE_DEVICES": derived["NVIDIA_VISIBLE_DEVICES"]}
+    obeyed = {name: derived[name] for name in (_OBEYED,) if name in derived}
     limits = obeyed | fraction_variables(kernel_placement, hardware, facts.fractional)
-    return dict(sorted((derived | dict(user or {}) | limits).items()))
+    wished = {name: value for name, value in (user or {}).items() if name != _OBEYED}
+    return dict(sorted((derived | wished | limits).items()))
 
 
 def _identity_variables(facts: SessionFacts, kernel: KernelFacts) -> dict[str, str]:
@@ -176,19 +179,21 @@ def _thread_counts(count: int) -> dict[str, str]:
 
 
 def _device_variables(kernel_placement: KernelPlacement, hardware: Hardware) -> dict[str, str]:
-    """Devices by UUID where known, else by index in PCI order; a kernel without devices sees none."""
+    """Devices by UUID where known, else by index in PCI order; a kernel without devices sees none. Which ones
+    are its own of those that are known by number alone, whoever counts them tells it."""
     cuda = _grants_of(kernel_placement, "cuda")
     rocm = _grants_of(kernel_placement, "rocm")
     gpus = {gpu.id: gpu for gpu in hardware.gpus}
     values = {
-        "CUDA_VISIBLE_DEVICES": ",".join(_visible_id(grant, gpus) for grant in cuda),
-        "NVIDIA_VISIBLE_DEVICES": ",".join(_visible_id(grant, gpus) for grant in cuda) or "void",
         "GPU_COUNT": str(len(cuda) + len(rocm)),
         "N_GPUS": str(len(cuda) + len(rocm)),
     }
-    if any(_visible_id(grant, gpus).isdigit() for grant in cuda):
-        values["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
-    if rocm or any(gpu.slot == "rocm" for gpu in hardware.gpus):
+    if not _are_anonymous(cuda):
+        values["CUDA_VISIBLE_DEVICES"] = ",".join(_visible_id(grant, gpus) for grant in cuda)
+        values[_OBEYED] = values["CUDA_VISIBLE_DEVICES"] or "void"
+        if any(_visible_id(grant, gpus).isdigit() for grant in cuda):
+            values["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"
+    if not _are_anonymous(rocm) and (rocm or any(gpu.slot == "rocm" for gpu in hardware.gpus)):
         values["ROCR_VISIBLE_DEVICES"] = ",".join(_visible_id(grant, gpus) for grant in rocm)
     models = sorted(
         {gpus[grant.id].model for grant in cuda + rocm if grant.id in gpus and gpus[grant.id].model}
@@ -202,6 +207,10 @@ def _device_variables(kernel_placement: KernelPlacement, hardware: Hardware) -> 
 
 def _grants_of(kernel_placement: KernelPlacement, prefix: str) -> list[DeviceGrant]:
     return [grant for grant in kernel_placement.devices if grant.slot.split(".")[0] == prefix]
+
+
+def _are_anonymous(grants: Sequence[DeviceGrant]) -> bool:
+    return any(is_anonymous(grant.id) for grant in grants)
 
 
 def _visible_id(grant: DeviceGrant, gpus: Mapping[str, Gpu]) -> str:

@@ -15,6 +15,7 @@ from planner.model.device_family import bits
 from planner.model.types import Reason
 from planner.selection.base import Need
 from planner.selection.node_scorer import NodeScorer
+from schemas.hardware.anonymous import is_anonymous
 from schemas.hardware.mig import placements, profile_on
 from schemas.hardware.model import Gpu, MigDevice
 
@@ -153,6 +154,7 @@ def _mig_gpus(scorer: NodeScorer, at: int, slot: str) -> list[Gpu]:
         for gpu in node.hardware.gpus
         if gpu.slot == kind
         and (gpu.mig == "enabled" or gpu.mig_devices)
+        and not is_anonymous(gpu.id)
         and gpu.healthy
         and gpu.id not in node.unhealthy
     ]

@@ -11,6 +11,7 @@ from providers.kubernetes.objects.sharing import NVIDIA
 from providers.kubernetes.observe.devices import DeviceIndex
 from providers.kubernetes.observe.hardware import gpu_devices
 from providers.kubernetes.observe.observer import ClusterViews, double_allocations
+from providers.kubernetes.observe.plugins.offers import devices_given
 from schemas.kinds.parts.kubernetes import Kubernetes
 
 IN_PLACE = frozenset({"labels"})
@@ -25,6 +26,7 @@ _WEAKER = {
     "`fractional.largest` of its group"
 }
 _NAMED = 3
+UNDIVIDED = "a device plugin counts its GPUs, whole ones, and no DRA driver publishes them"
 
 
 def capabilities(views: ClusterViews, wanted: Sequence[str]) -> Capabilities:
@@ -46,6 +48,7 @@ def capabilities(views: ClusterViews, wanted: Sequence[str]) -> Capabilities:
         cautions.append(f"no nodes are asked for: {views.asks.why_not}")
     cores = _numa_nodes(views)
     without = [name for name in names if name not in cores]
+    counted = frozenset(name for name in names if devices_given(nodes[name], views.devices.of(name)))
     several = frozenset(name for name in names if len(cores.get(name, ())) > 1)
     missing = dict(_MISSING)
     if without or not names:
@@ -59,7 +62,16 @@ def capabilities(views: ClusterViews, wanted: Sequence[str]) -> Capabilities:
         shared_root=frozenset(names),
         missing_on={Limit.MEMSET: several, **({Limit.CPUSET: frozenset(without)} if without else {})},
         cautions=tuple(cautions),
-        weaker=_WEAKER,
+        weaker={**_WEAKER, **({Limit.DEVICES: _kubelets_choice(sorted(counted))} if counted else {})},
+        weaker_on={Limit.DEVICES: counted},
+        undivided=dict.fromkeys(sorted(counted), UNDIVIDED),
+    )
+
+
+def _kubelets_choice(nodes: Sequence[str]) -> str:
+    return (
+        f"which GPUs it has on {_shown(nodes)} is the kubelet's choice, and how many is kept to: a device "
+        "plugin counts them, and no DRA driver publishes them"
     )
 
 

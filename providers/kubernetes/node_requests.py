@@ -13,6 +13,7 @@ from providers.kubernetes.api.errors import CONFLICT, FORBIDDEN, NOT_FOUND, ApiR
 from providers.kubernetes.objects.names import namespaced
 from providers.kubernetes.objects.node_request import (
     API,
+    DEVICE_CLASSES,
     OWNER,
     RESOURCE,
     claim_manifests,
@@ -26,7 +27,7 @@ from providers.kubernetes.objects.node_request import (
 )
 from providers.kubernetes.observe.node_asks import joined
 from providers.kubernetes.observe.observer import Observer
-from schemas.kinds.parts.kubernetes import PROJECT, Kubernetes
+from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.provider import ProviderUnavailable
 
 
@@ -44,16 +45,23 @@ class NodeRequester:
         with api_errors():
             known = self._observer.asks.look().anchors.objects.get(request.key)
             token = known.token if known else secrets.token_hex(4)
-            first, *others = template_manifests(request, token)
+            counted = self._counted_slots()
+            first, *others = template_manifests(request, token, counted)
             uid = known.anchor_uid if known else self._make_anchor(request, first)
             anchor = {"name": request.name, "uid": uid}
-            for claim in claim_manifests(request, token):
+            for claim in claim_manifests(request, token, counted):
                 self._make(namespaced("resourceclaims", request.namespace), owned_by(anchor, claim))
             for template in others:
                 self._make(template_path(request.namespace), owned_by(anchor, template))
             body = owned_by(anchor, request_manifest(request, token))
             if (made := self._make(request_path(request.namespace), body)) is not None:
                 self._observer.asks.requests.record(made)
+
+    def _counted_slots(self) -> frozenset[str]:
+        """Slots of devices that nobody in the cluster publishes: without a class of theirs no claim can ask
+        for them, and nodes that have them count them. Raises ApiRefusal, OSError."""
+        classes = self._observer.device_classes()
+        return frozenset(slot for slot, name in DEVICE_CLASSES.items() if name not in classes)
 
     def _make_anchor(self, request: NodeRequest, body: Object) -> str:
         made = self._make(template_path(request.namespace), body)
@@ -98,7 +106,7 @@ class NodeRequester:
     def left(self, repo: str, cluster: str) -> tuple[AskedNodes, ...]:
         """Asked of the API server now. Raises ProviderError."""
         query = {"labelSelector": f"{OWNER}={owner_mark(repo, cluster)}"}
-        inside = "" if PROJECT in self._options.namespace else f"/namespaces/{self._options.namespace}"
+        inside = "" if self._options.several_namespaces else f"/namespaces/{self._options.namespace}"
         kinds: tuple[tuple[str, Callable[[Any, Kubernetes], AskedNodes | None]], ...] = (
             (f"{API}{inside}/{RESOURCE}", parse_request),
             (f"/api/v1{inside}/podtemplates", parse_anchor),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -12,6 +13,7 @@ from providers.kubernetes.objects.names import RESOURCE_API
 from providers.kubernetes.objects.node_request import API
 from providers.kubernetes.observe.node_asks import NO_API
 from providers.kubernetes.observe.observer import Observer
+from providers.kubernetes.observe.plugins.offers import devices_given
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.base import BaiError
 
@@ -68,35 +70,55 @@ def check_setup(client: ApiClient, observer: Observer, options: Kubernetes) -> I
 
 def _devices(client: ApiClient, observer: Observer) -> Iterator[SetupCheck]:
     name = "devices"
+    counted = _counted(observer)
+    if _has_api(client, RESOURCE_API):
+        with api_errors():
+            published = observer.devices().all
+        nodes: dict[str, set[str]] = {}
+        for device in published:
+            nodes.setdefault(device.driver, set()).add(device.node)
+        said = ", ".join(f"{driver} on {len(where)}" for driver, where in sorted(nodes.items()))
+        yield SetupCheck(name, f"published by {said} nodes" if said else "no DRA driver publishes any")
+    elif not counted:
+        hint = "Kubernetes 1.34 and later have it; sessions without GPUs run all the same"
+        yield SetupCheck(name, "the server has no resource.k8s.io/v1", failed=True, hint=hint)
+    if counted:
+        text = f"{counted}: how many a session has is kept to, which ones is the kubelet's choice"
+        yield SetupCheck("device plugins", text)
+
+
+def _counted(observer: Observer) -> str:
+    """Which devices plugins count, where no driver publishes them, in words."""
+    with api_errors():
+        devices = observer.devices()
+        nodes = observer.nodes.look().objects.values()
+    found: Counter[str] = Counter()
+    for node in nodes:
+        found.update(each.resource for each in devices_given(node, devices.of(node.name)))
+    return ", ".join(
+        f"{name} on {count} {'node' if count == 1 else 'nodes'}" for name, count in sorted(found.items())
+    )
+
+
+def _has_api(client: ApiClient, group: str) -> bool:
+    """Whether the server has this version of an API group."""
     with api_errors():
         try:
-            client.get(RESOURCE_API)
+            client.get(group)
         except ApiRefusal as refusal:
             if refusal.status != NOT_FOUND:
                 raise
-            hint = "Kubernetes 1.34 and later have it; sessions without GPUs run all the same"
-            yield SetupCheck(name, "the server has no resource.k8s.io/v1", failed=True, hint=hint)
-            return
-        published = observer.devices().all
-    nodes: dict[str, set[str]] = {}
-    for device in published:
-        nodes.setdefault(device.driver, set()).add(device.node)
-    said = ", ".join(f"{driver} on {len(where)}" for driver, where in sorted(nodes.items()))
-    yield SetupCheck(name, f"published by {said} nodes" if said else "no DRA driver publishes any")
+            return False
+    return True
 
 
 def _node_requests(client: ApiClient, options: Kubernetes) -> Iterator[SetupCheck]:
     """Whether nodes can be asked for, as groups of the cluster do."""
     name = "node requests"
-    with api_errors():
-        try:
-            client.get(API)
-        except ApiRefusal as refusal:
-            if refusal.status != NOT_FOUND:
-                raise
-            hint = "cluster-autoscaler's repository has the CRD; it needs --enable-provisioning-requests"
-            yield SetupCheck(name, NO_API, failed=True, hint=hint)
-            return
+    if not _has_api(client, API):
+        hint = "cluster-autoscaler's repository has the CRD; it needs --enable-provisioning-requests"
+        yield SetupCheck(name, NO_API, failed=True, hint=hint)
+        return
     missing = _missing(client, options, ASKED_EVERYWHERE, ASKED_INSIDE)
     groups = ", ".join(sorted(options.provisioning_requests))
     if missing:

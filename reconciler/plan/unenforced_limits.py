@@ -47,7 +47,11 @@ def unenforced_limits(
             return (*_missing_limits(wanted, capabilities), _NATIVE)
     return (
         *_missing_limits(wanted, capabilities),
-        *(why for limit, why in capabilities.weaker.items() if limit in kept),
+        *(
+            why
+            for limit, why in capabilities.weaker.items()
+            if limit in kept and capabilities.weaker_on.get(limit, nodes) & nodes
+        ),
         *_user_warnings(specs, capabilities),
     )
 

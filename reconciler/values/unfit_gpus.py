@@ -51,4 +51,4 @@ def withdrawn_gpus(placement: Placement, offered: OfferedDevices) -> Iterator[Un
         here = offered.devices.get(part.node, frozenset())
         for grant in part.devices:
             if grant.id not in here:
-                yield UnfitGpu(part, grant.id, grant.id, offered.why)
+                yield UnfitGpu(part, grant.id, grant.id, offered.why_not(grant.id))

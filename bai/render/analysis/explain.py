@@ -11,7 +11,9 @@ from bai.render.humanize import clean, format_milli, join_limited, plural, short
 from bai.render.plan.placements import kernel_memory
 from bai.render.plan.waits import wait_lines
 from bai.render.printout import Section, Table
+from planner.model import slots
 from reconciler.values.session_phase import ENDED
+from schemas.hardware.anonymous import is_anonymous
 from schemas.hardware.cpuset import format_cpus
 
 if TYPE_CHECKING:
@@ -114,6 +116,9 @@ def _device_row(grant: DeviceGrant, node: NodeInfo | None) -> tuple[str, str]:
     gpus = node.hardware.gpus if node else ()
     for gpu in gpus:
         if grant.id == gpu.id or any(grant.id == one.id for one in gpu.mig_devices):
+            if is_anonymous(grant.id):
+                which = f"counted as {grant.id}: which one it is, the kubelet chooses"
+                return f"any {slots.amount_text(grant.slot, 1)}", ", ".join(filter(None, (gpu.model, which)))
             words = (gpu.pci or "PCI id unknown", gpu.model, grant.id, _location(gpu), part)
             return f"gpu {gpu.index}", ", ".join(dict.fromkeys(word for word in words if word))
     return grant.slot, ", ".join(word for word in (grant.id, part) if word)

@@ -4,7 +4,7 @@ sessions of the same shape together."""
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -12,6 +12,7 @@ from bai.render.humanize import clean, format_milli, name_list, number_ranges, p
 from bai.render.nodes.picture import HeldPlacement, NodePicture, node_picture
 from planner.model import slots
 from planner.model.huge_pages import bytes_by_slot
+from schemas.hardware.anonymous import is_anonymous
 from schemas.hardware.cpuset import format_cpus
 
 if TYPE_CHECKING:
@@ -224,10 +225,22 @@ def _pages_text(kernel: KernelPlacement) -> Iterator[str]:
         yield clean(slots.amount_text(slot, amount)) + (f" on numa{format_cpus(nodes)}" if nodes else "")
 
 
+def counted_words(grants: Iterable[DeviceGrant]) -> list[str]:
+    """`any 2 GPUs`, of devices that are known by their number alone: which ones, somebody else chooses."""
+    counts = Counter(grant.slot for grant in grants if is_anonymous(grant.id))
+    return [f"any {clean(slots.amount_text(slot, count))}" for slot, count in counts.items()]
+
+
 def kernel_devices(kernel: KernelPlacement, node: NodeInfo | None) -> str:
-    """`gpu 0, 1`, `half of gpu 3` as `0.5 of gpu 3`; ids where the node's hardware is not known."""
+    """`gpu 0, 1`, `half of gpu 3` as `0.5 of gpu 3`; ids where the node's hardware is not known; `any 2 GPUs`
+    of those that are known by number alone."""
     numbers = {gpu.id: gpu.index for gpu in node.hardware.gpus} if node else {}
-    whole = [numbers.get(grant.id, grant.id) for grant in kernel.devices if grant.milli >= 1000]
+    counted = [grant for grant in kernel.devices if is_anonymous(grant.id)]
+    whole = [
+        numbers.get(grant.id, grant.id)
+        for grant in kernel.devices
+        if grant.milli >= 1000 and grant not in counted
+    ]
     parts = [
         f"{format_milli(grant.milli)} of gpu {clean(str(numbers.get(grant.id, grant.id)))}"
         for grant in kernel.devices
@@ -235,6 +248,7 @@ def kernel_devices(kernel: KernelPlacement, node: NodeInfo | None) -> str:
     ]
     if whole:
         parts.insert(0, f"gpu {clean(number_ranges(whole))}")
+    parts += counted_words(counted)
     if kernel.nics:
         parts.append(f"nic {clean(number_ranges(kernel.nics))}")
     return "; ".join(parts) or "-"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from bai.render.humanize import clean, duration, format_milli, iso_time, join_limited
 from bai.render.plan.waits import wait_lines
 from planner.model.huge_pages import bytes_by_slot
+from schemas.hardware.anonymous import is_anonymous
 from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
@@ -50,10 +51,15 @@ class SessionRow:
 
     @property
     def devices(self) -> str:
+        from bai.render.plan.placements import counted_words
+
         grants = [grant for kernel in self.kernels for grant in kernel.devices]
-        return join_limited(
-            (clean(g.id) + ("" if g.milli >= 1000 else f" ({format_milli(g.milli)})") for g in grants), 8
-        )
+        named = [
+            clean(g.id) + ("" if g.milli >= 1000 else f" ({format_milli(g.milli)})")
+            for g in grants
+            if not is_anonymous(g.id)
+        ]
+        return join_limited((*named, *counted_words(grants)), 8)
 
 
 class SessionFacts(NamedTuple):

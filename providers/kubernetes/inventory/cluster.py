@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from providers.kubernetes.inventory.counted import count_devices
 from providers.kubernetes.inventory.documents import Document, document
 from providers.kubernetes.inventory.held import ClusterDevices
 from providers.kubernetes.inventory.nodes import import_nodes
@@ -51,7 +52,8 @@ def import_cluster(objects: ClusterObjects, options: ImportOptions) -> ImportedC
     devices = devices_of(objects.slices)
     nodes = import_nodes(objects.nodes, devices, options.group_by)
     tenancy = import_tenancy(objects.namespaces, objects.quotas, options.kubernetes)
-    known = ClusterDevices.of(objects.claims, devices)
+    counted = count_devices(objects.nodes, objects.pods, devices, options.kubernetes)
+    known = ClusterDevices.of(objects.claims, devices, counted)
     context = ImportContext(nodes.groups, known, options.store, options.owner)
     found: list[AdoptablePod] = []
     refused: dict[str, tuple[str, ...]] = {}

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from providers.kubernetes.objects.claim import claim_names
+from providers.kubernetes.objects.counted import is_counted
 from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.observe.hardware import VENDORS
@@ -34,11 +35,18 @@ class ClusterDevices:
 
     claims: Mapping[tuple[str, str], Mapping[str, Any]]
     devices: Mapping[DeviceKey, Device]
+    counted: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
+    """UID of a pod → what it has of devices that its node counts: ids, each with its slot."""
 
     @classmethod
-    def of(cls, claims: Iterable[Mapping[str, Any]], devices: Iterable[Device]) -> ClusterDevices:
+    def of(
+        cls,
+        claims: Iterable[Mapping[str, Any]],
+        devices: Iterable[Device],
+        counted: Mapping[str, tuple[tuple[str, str], ...]] | None = None,
+    ) -> ClusterDevices:
         by_name = {(str(c["metadata"]["namespace"]), str(c["metadata"]["name"])): c for c in claims}
-        return cls(by_name, {device.key: device for device in devices})
+        return cls(by_name, {device.key: device for device in devices}, counted or {})
 
 
 def read_held(pod: Mapping[str, Any], container: Mapping[str, Any], known: ClusterDevices) -> Held:
@@ -54,13 +62,15 @@ def read_held(pod: Mapping[str, Any], container: Mapping[str, Any], known: Clust
         if amount:
             resources[name] = format_memory(amount)
     devices, obstacles = _read_devices(pod, known)
+    counted = known.counted.get(str(pod["metadata"]["uid"]), ())
+    devices += counted
     for _, slot in devices:
         resources[slot] = resources.get(slot, 0) + 1
     extended = (pod.get("status") or {}).get("extendedResourceClaimStatus") or {}
     obstacles += [
         f"which {name} it has, its device plugin does not tell"
         for name in sorted({*requests, *limits} - {"cpu", "memory", "ephemeral-storage"})
-        if name not in _claimed(extended)
+        if name not in _claimed(extended) and not (counted and is_counted(name))
     ]
     return Held(
         resources, cpu, memory, tuple(devices), tuple(obstacles), tuple(_notes(requests, limits, cpu, memory))

@@ -13,6 +13,8 @@ from typing import Any
 
 from providers.autoscaling.values import AskedNodes, NodeNeed, NodeRequest, RequestState, owner_mark
 from providers.kubernetes.objects.amounts import PAGES
+from providers.kubernetes.objects.claim import MOST_DEVICES
+from providers.kubernetes.objects.counted import WHOLE_DEVICES
 from providers.kubernetes.objects.labels import MANAGED
 from providers.kubernetes.objects.names import CONTAINER, PREFIX, TAINT
 from schemas.kinds.parts.kubernetes import Kubernetes
@@ -29,7 +31,6 @@ CLASS = "best-effort-atomic-scale-up.autoscaling.x-k8s.io"
 DEVICE_CLASSES = {"cuda.device": "gpu.nvidia.com", "rocm.device": "gpu.amd.com"}
 _IMAGE = "registry.k8s.io/pause:3.10"
 """Never pulled: nobody makes pods of these templates."""
-_MOST_OF_A_CLAIM = 32
 _LONGEST = 300
 
 
@@ -45,8 +46,11 @@ def request_labels(request: NodeRequest) -> dict[str, str]:
     return {**MANAGED, OWNER: owner_mark(request.repo, request.cluster), REQUEST: request.name}
 
 
-def template_manifests(request: NodeRequest, token: str) -> list[dict[str, Any]]:
-    """One for each node; all others are owned by the first, once that is there."""
+def template_manifests(
+    request: NodeRequest, token: str, counted: frozenset[str] = frozenset()
+) -> list[dict[str, Any]]:
+    """One for each node; all others are owned by the first, once that is there. `counted`: slots of devices
+    that nodes count (`nvidia.com/gpu`), and that no claim can ask for."""
     return [
         {
             "apiVersion": "v1",
@@ -59,16 +63,19 @@ def template_manifests(request: NodeRequest, token: str) -> list[dict[str, Any]]
             },
             "template": {
                 "metadata": {"labels": request_labels(request)},
-                "spec": _pod_spec(request, need, claim_names(request, token, number)),
+                "spec": _pod_spec(request, need, claim_names(request, token, number, counted), counted),
             },
         }
         for number, need in enumerate(request.nodes)
     ]
 
 
-def claim_manifests(request: NodeRequest, token: str) -> Iterator[dict[str, Any]]:
+def claim_manifests(
+    request: NodeRequest, token: str, counted: frozenset[str] = frozenset()
+) -> Iterator[dict[str, Any]]:
     for number, need in enumerate(request.nodes):
-        for name, (slot, count) in zip(claim_names(request, token, number), _shares(need), strict=True):
+        names = claim_names(request, token, number, counted)
+        for name, (slot, count) in zip(names, _shares(need, counted), strict=True):
             exactly = {
                 "deviceClassName": DEVICE_CLASSES[slot], "allocationMode": "ExactCount", "count": count,
             }  # fmt: skip
@@ -108,8 +115,10 @@ def owned_by(anchor: Mapping[str, str], manifest: Mapping[str, Any]) -> dict[str
     return {**manifest, "metadata": {**manifest["metadata"], "ownerReferences": [owner]}}
 
 
-def claim_names(request: NodeRequest, token: str, node: int) -> list[str]:
-    count = sum(1 for _ in _shares(request.nodes[node]))
+def claim_names(
+    request: NodeRequest, token: str, node: int, counted: frozenset[str] = frozenset()
+) -> list[str]:
+    count = sum(1 for _ in _shares(request.nodes[node], counted))
     return [f"{request.name}-{token}-{node}-{part}" for part in range(count)]
 
 
@@ -118,19 +127,22 @@ def _template_name(request: NodeRequest, token: str, node: int) -> str:
     return f"{request.name}-{token}-{node}" if node else request.name
 
 
-def _shares(need: NodeNeed) -> Iterator[tuple[str, int]]:
+def _shares(need: NodeNeed, counted: frozenset[str]) -> Iterator[tuple[str, int]]:
     """Slot and count of each claim, none larger than one may be."""
     for slot, count in need.devices:
-        for begin in range(0, count, _MOST_OF_A_CLAIM):
-            yield slot, min(_MOST_OF_A_CLAIM, count - begin)
+        for begin in range(0, 0 if slot in counted else count, MOST_DEVICES):
+            yield slot, min(MOST_DEVICES, count - begin)
 
 
-def _pod_spec(request: NodeRequest, need: NodeNeed, claims: list[str]) -> dict[str, Any]:
+def _pod_spec(
+    request: NodeRequest, need: NodeNeed, claims: list[str], counted: frozenset[str]
+) -> dict[str, Any]:
     named = [{"name": f"devices-{number}", "resourceClaimName": name} for number, name in enumerate(claims)]
     amounts = {
         "cpu": f"{need.cpu_milli}m",
         "memory": str(need.memory),
         **{slot: str(amount) for slot, amount in need.pages if slot in PAGES},
+        **{WHOLE_DEVICES[slot]: str(count) for slot, count in need.devices if slot in counted},
     }
     resources: dict[str, Any] = {"requests": amounts, "limits": amounts}
     if named:

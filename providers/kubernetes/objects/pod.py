@@ -11,6 +11,7 @@ from providers import accounts
 from providers.base import KernelSpec
 from providers.kubernetes.objects import labels, volumes
 from providers.kubernetes.objects.claim import claim_name
+from providers.kubernetes.objects.counted import is_counted_device, limits_of
 from providers.kubernetes.objects.names import CONTAINER, PREFIX, SCHEDULER, TOLERATED, PodRef
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.kernel import KernelRefused
@@ -24,6 +25,7 @@ STOP = 'kill -s "$1" 1; while kill -0 1 2>/dev/null && sleep 1; do :; done'
 """What a kubelet has a container's own shell do before it sends TERM, as part of the grace: another signal,
 and then TERM comes no sooner than the kill that ends the grace."""
 _USER = re.compile(r"([0-9]+)(?::([0-9]+))?")
+_VISIBLE = "NVIDIA_VISIBLE_DEVICES"
 _EXPANDED = re.compile(r"\$(?=[$(])")
 
 
@@ -92,6 +94,8 @@ def refuse_what_pods_lack(spec: KernelSpec, options: Kubernetes) -> None:
 def _part_problem(spec: KernelSpec, options: Kubernetes) -> str:
     """Why it cannot have parts of GPUs; empty when it can."""
     means = spec.share.means if spec.share is not None else "none"
+    if any(is_counted_device(device, spec.labels.node) for device in spec.parts):
+        return "parts of GPUs that a device plugin counts: it counts whole ones"
     if options.several_namespaces:
         return "parts of GPUs are shared within one namespace, and each project has its own here"
     if means == "mps" and not options.mps:
@@ -151,7 +155,11 @@ def _container(spec: KernelSpec, given: str, *, claims: int) -> dict[str, Any]:
     added = sorted({name.removeprefix("CAP_") for name in spec.capabilities}) if uid == 0 else []
     base = {"HOME": accounts.HOME, "USER": accounts.USER, "LOGNAME": accounts.USER}
     files = {file.variable: f"{FILES}/{file.name}" for file in spec.files}
-    plain = {**base, **spec.env, **files}
+    # A runtime gives a container the GPUs that this variable names, whosever they are: it is the plan's, or,
+    # where a device plugin gives them, that one's.
+    own = {name: value for name, value in spec.env.items() if name != _VISIBLE or not _is_told(spec)}
+    plain = {**base, **own, **files}
+    secret = sorted(name for name in spec.secret_env if name != _VISIBLE)
     return {
         "name": CONTAINER,
         "image": spec.image,
@@ -161,12 +169,9 @@ def _container(spec: KernelSpec, given: str, *, claims: int) -> dict[str, Any]:
             *(
                 {"name": name, "value": _literal(value)}
                 for name, value in plain.items()
-                if name not in spec.secret_env
+                if name not in secret
             ),
-            *(
-                {"name": name, "valueFrom": {"secretKeyRef": {"name": given, "key": name}}}
-                for name in sorted(spec.secret_env)
-            ),
+            *({"name": name, "valueFrom": {"secretKeyRef": {"name": given, "key": name}}} for name in secret),
         ],
         "resources": _resources(spec, claims=claims),
         "volumeMounts": [*_own_mounts(spec), *volumes.volume_mounts(spec.mounts)],
@@ -180,6 +185,11 @@ def _container(spec: KernelSpec, given: str, *, claims: int) -> dict[str, Any]:
             "capabilities": {"drop": ["ALL"], **({"add": added} if added else {})},
         },
     }
+
+
+def _is_told(spec: KernelSpec) -> bool:
+    """Whether a device plugin says which GPUs it has."""
+    return any(is_counted_device(device, spec.labels.node) for device in spec.devices)
 
 
 def _stop_hook(spec: KernelSpec) -> dict[str, Any]:
@@ -210,6 +220,7 @@ def _resources(spec: KernelSpec, *, claims: int) -> dict[str, Any]:
         **({"memory": str(spec.memory)} if spec.memory else {}),
         **{slot: str(amount) for slot, amount in sorted(spec.hugepages.items())},
         **({"ephemeral-storage": str(spec.scratch)} if spec.scratch else {}),
+        **limits_of(spec.devices, spec.labels.node),
     }
     return {
         "requests": amounts,

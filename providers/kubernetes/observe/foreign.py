@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any
 
 from providers.foreign_use import ForeignUse
 from providers.kubernetes.objects.amounts import CPU, MEMORY, PAGES, parse_amounts
+from providers.kubernetes.objects.counted import counted_amounts, is_counted
 from providers.kubernetes.observe.devices import DeviceIndex
 from providers.kubernetes.observe.ledger import DeviceKey, HeldClaim
 from providers.kubernetes.observe.nodes import ClusterNode
 
+_NONE: Mapping[str, tuple[str, ...]] = MappingProxyType({})
 _NAMED = 2
 """Pods of a node that are told by name."""
 
@@ -26,6 +29,8 @@ class ForeignPod:
     node: str
     asked: Counter[str]
     """By slot: thousandths of cores, and bytes."""
+    counted: Mapping[str, int] = field(default_factory=dict)
+    """Devices that its node counts, by resource."""
 
 
 def parse_foreign_pod(pod: Mapping[str, Any]) -> ForeignPod | None:
@@ -48,12 +53,14 @@ def parse_foreign_pod(pod: Mapping[str, Any]) -> ForeignPod | None:
         needed[slot] = amount  # Of the pod as a whole.
     needed += parse_amounts(spec.get("overhead"))
     name = f"{metadata.get('namespace')}/{metadata.get('name')}"
-    return ForeignPod(name, node, needed)
+    counted = {each: needed.pop(each) for each in list(needed) if is_counted(each)}
+    return ForeignPod(name, node, needed, counted)
 
 
 def _requests(asks: Mapping[str, Any]) -> Counter[str]:
     """Of a container, or of a pod as a whole."""
-    return parse_amounts((asks.get("resources") or {}).get("requests"))
+    requests = (asks.get("resources") or {}).get("requests")
+    return parse_amounts(requests) + Counter(counted_amounts(requests))
 
 
 def foreign_uses(
@@ -62,9 +69,11 @@ def foreign_uses(
     devices: DeviceIndex,
     holders: Mapping[DeviceKey, tuple[HeldClaim, ...]],
     own_pods: frozenset[tuple[str, str]],
+    counted: Mapping[str, tuple[str, ...]] = _NONE,
 ) -> tuple[ForeignUse, ...]:
     """One for each of these nodes that others use, its own system among them. `own_pods`: namespaces and UIDs
-    of bai's, whose claims are bai's: a claim elsewhere that names one of them is somebody else's."""
+    of bai's, whose claims are bai's: a claim elsewhere that names one of them is somebody else's; `counted`:
+    what pods have of devices that are counted."""
     by_node: dict[str, list[ForeignPod]] = {}
     for pod in pods:
         by_node.setdefault(pod.node, []).append(pod)
@@ -86,7 +95,7 @@ def foreign_uses(
             owner=_owner(there, sorted(set(given.values()))),
             cpu_milli=node.kept_cpu_milli + asked[CPU],
             memory=node.kept_memory + asked[MEMORY],
-            devices=tuple(sorted(given)),
+            devices=tuple(sorted((*given, *counted.get(node.name, ())))),
             hugepages={slot: asked[slot] for slot in PAGES if asked[slot]},
         )
         if use.cpu_milli or use.memory or use.devices or use.hugepages:
@@ -95,6 +104,6 @@ def foreign_uses(
 
 
 def _owner(pods: list[ForeignPod], claims: list[str]) -> str:
-    names = [*claims, *sorted(pod.name for pod in pods if pod.asked)]
+    names = [*claims, *sorted(pod.name for pod in pods if pod.asked or pod.counted)]
     more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
     return ", ".join(names[:_NAMED]) + more or "the kubelet's reserve"

@@ -15,6 +15,7 @@ from providers.kubernetes.objects.amounts import PAGES
 from providers.kubernetes.objects.device import STANDARD, Device
 from providers.kubernetes.observe.devices import DeviceIndex
 from providers.kubernetes.observe.nodes import ClusterNode
+from providers.kubernetes.observe.plugins.offers import counted_gpus, counted_unknown, devices_given
 from schemas.hardware.model import (
     UNKNOWN_CORES,
     Gpu,
@@ -42,13 +43,14 @@ def hardware_of(node: ClusterNode, devices: DeviceIndex) -> Hardware:
     gpus = _gpus(here, known)
     nics = tuple(nic for each in here if (nic := _nic(each, known)) is not None)
     links = () if known else tuple(_links((*gpus, *nics), {each.rdma or each.id: each for each in here}))
+    counted = devices_given(node, here)
     drivers = {str(each.attributes["driverVersion"]) for each in here if each.attributes.get("driverVersion")}
     return Hardware(
         architecture=node.architecture or "x86_64",
         hostname=node.name,
         numa_nodes=numa,
         siblings=siblings or (),
-        gpus=gpus,
+        gpus=(*gpus, *counted_gpus(node.name, counted, len(gpus))),
         nics=nics,
         links=links,
         software=Software(
@@ -56,17 +58,20 @@ def hardware_of(node: ClusterNode, devices: DeviceIndex) -> Hardware:
             os=node.system or None,
             nvidia_driver=drivers.pop() if len(drivers) == 1 else None,
         ),
-        unknown=tuple(_unknown(len(numa), siblings is not None, bool(gpus), bool(here))),
+        unknown=(
+            *_unknown(len(numa), siblings is not None, bool(gpus), bool(here), bool(counted)),
+            *counted_unknown(node, counted),
+        ),
     )
 
 
-def _unknown(numa_nodes: int, cores: bool, gpus: bool, devices: bool) -> Iterator[str]:
+def _unknown(numa_nodes: int, cores: bool, gpus: bool, devices: bool, counted: bool) -> Iterator[str]:
     if not cores:
         yield UNKNOWN_CORES
     elif numa_nodes > 1:
         yield "memory and huge pages of each NUMA node (taken for equal parts), and NUMA distances"
     if not devices:
-        yield "GPUs and NICs: no DRA driver publishes devices of this node"
+        yield f"{'NICs' if counted else 'GPUs and NICs'}: no DRA driver publishes devices of this node"
     elif gpus:
         yield "direct links between GPUs"
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from providers.kubernetes.objects.amounts import PAGES
+from providers.kubernetes.objects.counted import CountedDevices, node_counts
 from providers.kubernetes.objects.names import TAINT, TOLERATED
 from providers.kubernetes.objects.quantity import parse_quantity
 
@@ -35,6 +36,8 @@ class ClusterNode:
     system: str = ""
     labels: Mapping[str, str] = field(default_factory=dict)
     """Those that are asked for."""
+    counted: tuple[CountedDevices, ...] = ()
+    """What device plugins count."""
 
 
 def parse_node(node: Mapping[str, Any], labels: Collection[str] = ()) -> ClusterNode:
@@ -60,6 +63,7 @@ def parse_node(node: Mapping[str, Any], labels: Collection[str] = ()) -> Cluster
         kernel=str(about.get("kernelVersion") or ""),
         system=str(about.get("osImage") or ""),
         labels={key: str(value) for key, value in (metadata.get("labels") or {}).items() if key in labels},
+        counted=node_counts(node),
     )
 
 

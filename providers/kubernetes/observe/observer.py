@@ -21,7 +21,9 @@ from providers.kubernetes.observe.ledger import AskedClaim, DeviceKey, DeviceLed
 from providers.kubernetes.observe.namespace_limits import NamespaceLimits, SeenLimits
 from providers.kubernetes.observe.node_asks import NOTHING, NodeAskWatch, SeenAsks, kept_labels, node_asks
 from providers.kubernetes.observe.nodes import ClusterNode, parse_node
-from providers.kubernetes.observe.offered import offered_devices
+from providers.kubernetes.observe.offered import offered_devices, with_counted
+from providers.kubernetes.observe.plugins.count_ledger import CountLedger
+from providers.kubernetes.observe.plugins.use import counted_use
 from providers.kubernetes.observe.pods import OwnPod, is_ours, parse_pod
 from providers.kubernetes.observe.shared_claims import SharedClaims
 from providers.kubernetes.observe.start_waits import StartWaits
@@ -62,6 +64,7 @@ class Observer:
         self.slices: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/resourceslices", _slice)
         self.classes: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/deviceclasses", _class)
         self.ledger = DeviceLedger(client, options)
+        self.counts = CountLedger(self.pods)
         self.shared_claims = SharedClaims(self.ledger)
         self.limits = NamespaceLimits(client, options)
         self.asks = NodeAskWatch(client, options)
@@ -135,8 +138,8 @@ class Observer:
         return self._devices[1] if self._devices[0] >= 0 else self.devices()
 
     def device_classes(self) -> dict[str, Object]:
-        """By name. Raises ApiRefusal, OSError."""
-        return {name: found for (_, name), found in self.classes.look().objects.items()}
+        """By name; none where the cluster has no such API. Raises ApiRefusal, OSError."""
+        return {name: found for (_, name), found in look_if_there(self.classes).objects.items()}
 
     def shared_names(self, namespace: str, devices: Sequence[Device], rule: SharingRule) -> list[str]:
         """Claims by which pods of this namespace share these devices. Raises ApiRefusal, OSError."""
@@ -160,8 +163,6 @@ class Observer:
             for key, pod in pods.objects.items()
             if isinstance(pod, OwnPod) and pod.spent and not pod.given_up
         }
-        offered = offered_devices(devices)
-        self.told_cores = offered.cores
         own = {key: pod for key, pod in pods.objects.items() if isinstance(pod, OwnPod)}
         # Bound to another node than its labels name: what bai decided is not what is there.
         strayed = {key for key, pod in own.items() if pod.node and pod.node != pod.kernel.labels.node}
@@ -176,12 +177,18 @@ class Observer:
             if key not in strayed
         )
         there = [node for name, node in known.items() if name in wanted]
+        counted = counted_use(there, devices, own.values(), foreign)
+        offered = with_counted(offered_devices(devices), counted.offered)
+        if self._last is not None and self._last[1].offered == offered:
+            offered = self._last[1].offered or offered  # The same value: plans rest on it.
+        self.told_cores = offered.cores
         uses = foreign_uses(
             there,
             foreign,
             devices,
             views.holders,
             frozenset((each.namespace, each.uid) for each in own.values()),
+            counted.taken,
         )
         return Observation(
             tuple(sorted(kernels, key=lambda each: each.id)),

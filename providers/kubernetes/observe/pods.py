@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -11,9 +12,11 @@ from providers.base import KernelState, Labels, Observed
 from providers.kubernetes.objects import labels, volumes
 from providers.kubernetes.objects.amounts import parse_amounts
 from providers.kubernetes.objects.claim import claim_names
+from providers.kubernetes.objects.counted import counted_amounts, held_by_count
 from providers.kubernetes.objects.names import kernel_container
 from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.objects.sharing import is_shared_name
+from schemas.hardware.anonymous import AnonymousDevice
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.values.naturals import parse_natural
 from schemas.values.resource_ref import ref_of
@@ -46,6 +49,10 @@ class OwnPod:
     """Claims of devices that others may use as well, by name."""
     charged: Mapping[str, int] | None = None
     """Slot → what quotas count of it; None: it has ended, and counts no more."""
+    counted: Mapping[str, int] = field(default_factory=dict)
+    """Devices that its node counts, by resource; none of one that has ended."""
+    held: tuple[AnonymousDevice, ...] = ()
+    """Which of them it has, to plans."""
 
 
 def is_ours(pod: Mapping[str, Any], options: Kubernetes) -> bool:
@@ -77,6 +84,9 @@ def parse_pod(pod: Mapping[str, Any]) -> OwnPod | None:
     node = str(spec.get("nodeName") or "")
     state = "exited" if spent else _state(pod)
     ended = _terminated(container)
+    over = status.get("phase") in ("Succeeded", "Failed")
+    counted = {} if over else counted_amounts(_resources(spec).get("requests"))
+    held = held_by_count(found.placement, found.node) if counted else ()
     return OwnPod(
         Observed(
             id=labels.adopted_id(metadata) or str(metadata.get("name")),
@@ -98,7 +108,11 @@ def parse_pod(pod: Mapping[str, Any]) -> OwnPod | None:
         given_up=told is not None,
         spent=spent,
         claims=volumes.claims_of(pod),
-        charged=None if status.get("phase") in ("Succeeded", "Failed") else _requests(spec),
+        charged=None
+        if over
+        else parse_amounts(_resources(spec).get("requests")) + Counter(slot for _, slot in held),
+        counted=counted,
+        held=tuple(device for device, _ in held),
     )
 
 
@@ -210,15 +224,12 @@ def parse_time(text: Any) -> datetime | None:
 
 
 def _memory(spec: Mapping[str, Any]) -> int:
-    text = ((kernel_container(spec.get("containers")).get("resources") or {}).get("limits") or {}).get(
-        "memory"
-    )
+    text = (_resources(spec).get("limits") or {}).get("memory")
     return parse_quantity(str(text)) if text else 0
 
 
-def _requests(spec: Mapping[str, Any]) -> Mapping[str, int]:
-    resources = kernel_container(spec.get("containers")).get("resources") or {}
-    return parse_amounts(resources.get("requests"))
+def _resources(spec: Mapping[str, Any]) -> Mapping[str, Any]:
+    return kernel_container(spec.get("containers")).get("resources") or {}
 
 
 def _image(spec: Mapping[str, Any]) -> str:

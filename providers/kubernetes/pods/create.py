@@ -19,6 +19,7 @@ from providers.kubernetes.objects.sharing import rule_of
 from providers.kubernetes.observe.nodes import ClusterNode
 from providers.kubernetes.observe.observer import Observer
 from providers.kubernetes.observe.pods import is_ours
+from providers.kubernetes.pods.counted import require_counted
 from providers.kubernetes.pods.devices import allocate, divide, wanted_devices
 from providers.kubernetes.pods.find import get_or_none
 from providers.kubernetes.pods.volume_claims import tell_provisioners
@@ -57,6 +58,7 @@ def create_pod(
             _join_service(client, ref, spec.network.name, pod)
         if devices:
             allocate(client, observer, spec, ref, pod, devices, fenced=node.fenced)
+        require_counted(observer, spec, pod, node)
         fence()
         return _bind(client, ref, spec.labels.node, pod)
 

@@ -18,6 +18,7 @@ from providers.kubernetes.objects.claim import (
     holds_exactly,
     split_devices,
 )
+from providers.kubernetes.objects.counted import is_counted_device
 from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.names import PodRef
 from providers.kubernetes.objects.pod import is_owned, owner_reference
@@ -54,6 +55,8 @@ def wanted_devices(
     cpus = {device.cpu: device for device in here if device.cpu is not None}
     found = []
     for name in (*spec.devices, *spec.nics):
+        if is_counted_device(name, spec.labels.node):
+            continue  # By its number alone: `pods.counted`.
         if name not in known:
             raise _not_published(spec, f"device {name}")
         found.append(known[name])

@@ -20,7 +20,7 @@ def without_withdrawn_devices(info: NodeInfo, offered: OfferedDevices | None) ->
     gone = _withdrawn(info.name, info.hardware, offered)
     if offered is None or not gone:
         return info
-    ailing = {**dict.fromkeys(sorted(gone), offered.why), **info.ailing}
+    ailing = {**{name: offered.why_not(name) for name in sorted(gone)}, **info.ailing}
     return replace(info, unhealthy=info.unhealthy | gone, ailing=ailing)
 
 

@@ -38,8 +38,10 @@ def fraction_obstacle(session: Session, desired: Desired, capabilities: Capabili
     """Why a session's parts of GPUs cannot be given as its group demands; empty when they can."""
     group = desired.groups.get(session.spec.resource_group or "")
     amounts = share_amounts(session)
-    if not amounts or group is None or group.spec.fractional.enforcement == "none":
+    if not amounts or group is None:
         return ""
+    if group.spec.fractional.enforcement == "none":
+        return _undivided_obstacle(session, desired, group, capabilities)
     means = group.spec.fractional.enforcement
     demands = f"group {group.name} demands {means} for parts of a GPU"
     if means == "mps" and any(_spans_several_gpus(amount, group) for amount in amounts):
@@ -65,13 +67,33 @@ def fraction_obstacle(session: Session, desired: Desired, capabilities: Capabili
 def enforcing_nodes(
     session: Session, desired: Desired, capabilities: Capabilities | None
 ) -> frozenset[str] | None:
-    """The nodes that can enforce what a session's group demands; None where that does not matter."""
+    """The nodes that can give parts of GPUs as a session's group demands it; None where that does not
+    matter."""
     group = desired.groups.get(session.spec.resource_group or "")
     if group is None or capabilities is None or not any(share_amounts(session)):
         return None
-    if group.spec.fractional.enforcement == "none" or not capabilities.node_fractions:
+    nodes = group_nodes(desired, group.name)
+    if group.spec.fractional.enforcement == "none":
+        whole = capabilities.undivided.keys() & nodes
+        return frozenset(nodes) - whole if whole else None
+    if not capabilities.node_fractions:
         return None
-    return _nodes_enforcing(group, group_nodes(desired, group.name), capabilities)
+    return _nodes_enforcing(group, nodes, capabilities)
+
+
+def _undivided_obstacle(
+    session: Session, desired: Desired, group: ResourceGroup, capabilities: Capabilities | None
+) -> str:
+    """Why no node can give it parts of GPUs, where nobody enforces them; empty when one can."""
+    nodes = group_nodes(desired, group.name)
+    only = designated_nodes(session, desired.repository)
+    asked = [name for name in nodes if not only or name in only]
+    known = capabilities.undivided if capabilities is not None else {}
+    reasons = list(dict.fromkeys(f"{name}: {known[name]}" for name in asked if name in known))
+    if not reasons or len(reasons) < len(asked):
+        return ""
+    more = f" and {len(reasons) - _MOST} more" if len(reasons) > _MOST else ""
+    return f"no node can give parts of a GPU: {'; '.join(reasons[:_MOST])}{more}"
 
 
 def _spans_several_gpus(amount: int, group: ResourceGroup) -> bool:

@@ -16,7 +16,8 @@ SOURCES = Path(__file__).parent / "go"
 PROGRAM = "kubernetes-lab"
 APPLETS = (
     "etcd", "kube-apiserver", "kube-scheduler", "kube-controller-manager", "kubelet", "kubectl", "containerd",
-    "ctr", "coredns", "kwok", "kwok-stages", "gpu-standin", "cpu-standin", "nri-cpuset",
+    "ctr", "coredns", "kwok", "kwok-stages", "gpu-standin", "plugin-standin",
+    "cpu-standin", "nri-cpuset",
 )  # fmt: skip
 _PLUGINS = "github.com/containernetworking/plugins/plugins"
 _CNI = (f"{_PLUGINS}/main/bridge", f"{_PLUGINS}/ipam/host-local")

@@ -7,6 +7,8 @@ import uuid
 from typing import Any
 
 DRIVER = "gpu.nvidia.com"
+COUNTED = "nvidia.com/gpu"
+"""What NVIDIA's device plugin calls them."""
 H100 = "NVIDIA H100 80GB HBM3"
 _SPACE = uuid.UUID("6ba7b812-9dad-11d1-80b4-00c04fd430c8")
 

@@ -34,6 +34,7 @@ from tests.lab.spaces import Spaces
 
 PAIR = {"n0": NodeOptions(cpu_policy="static"), "n1": NodeOptions(cpu_policy="none")}
 CORES = {"n2": NodeOptions(cpu_policy="dra")}
+COUNTS = {"n5": NodeOptions(gpus=0, counted=4)}
 
 
 class Kubernetes:
@@ -79,6 +80,10 @@ class Kubernetes:
     def cores(self) -> Node:
         """`n2`, whose CPUs are devices."""
         return self.add(CORES)[0]
+
+    def counts(self) -> Node:
+        """`n5`, whose GPUs a device plugin counts."""
+        return self.add(COUNTS)[0]
 
     def add(self, wanted: dict[str, NodeOptions]) -> list[Node]:
         """Several nodes, which come up side by side."""

@@ -39,18 +39,19 @@ class NodeOptions:
     NRI plugin pins containers to what the annotation `cpuset.bai.dev/<container>` of their pod says; `dra`:
     each CPU is a device of the stand-in for dra-driver-cpu, which pins containers to those of their claims.
     `gpus`: how many the stand-in for NVIDIA's DRA driver has; without any there is no driver. `mps`: its
-    feature gate `MPSSupport` is on."""
+    feature gate `MPSSupport` is on. `counted`: how many the stand-in for NVIDIA's device plugin counts."""
 
     cpu_policy: CpuPolicy = "none"
     gpus: int = 8
     mps: bool = True
+    counted: int = 0
     labels: tuple[str, ...] = ()
 
 
 @dataclass
 class Node:
-    """One machine of the cluster. `kubelet`, `containerd`, `driver` (of GPUs) and `pinner` (which pins CPUs)
-    can be ended and started."""
+    """One machine of the cluster. `kubelet`, `containerd`, `driver` (of GPUs), `plugin` (which counts
+    them) and `pinner` (which pins CPUs) can be ended and started."""
 
     name: str
     control_plane: ControlPlane = field(repr=False)
@@ -78,6 +79,10 @@ class Node:
         self.containerd = self._daemon("containerd", "--config", f"{self.folder}/containerd.toml")
         gates = ["-feature-gates", "MPSSupport=true"] if self.options.mps else []
         self.driver = self._driver("gpu-standin", self._gpus, "-dev", f"{self.folder}/dev", *gates)
+        self.count()
+        self.plugin = self._daemon(
+            "plugin-standin", "-devices", str(self._counts), "-dev", f"{self.folder}/dev"
+        )
         if self.options.cpu_policy == "dra":
             self.pinner = self._driver("cpu-standin", self._cpus, "-nri", str(self.paths.nri))
         else:
@@ -145,11 +150,26 @@ class Node:
         )  # fmt: skip
 
     @property
+    def _counts(self) -> Path:
+        return self.folder / "plugin-standin.json"
+
+    def count(self, unhealthy: int = 0) -> None:
+        """What its device plugin counts from now on: the first so many are not healthy."""
+        devices = [
+            {"id": gpus.gpu_uuid(self.name, minor), "minor": minor, "unhealthy": minor < unhealthy}
+            for minor in range(self.options.counted)
+        ]
+        draft = self._counts.with_suffix(".new")
+        draft.write_text(json.dumps({gpus.COUNTED: devices}))
+        draft.replace(self._counts)
+
+    @property
     def daemons(self) -> tuple[Daemon, ...]:
         """In the order in which they start; all but `machine`."""
         pinner = (self.pinner,) if _PINNED_BY[self.options.cpu_policy] else ()
         driver = (self.driver,) if self.options.gpus else ()
-        return (self.containerd, *pinner, *driver, self.kubelet)
+        plugin = (self.plugin,) if self.options.counted else ()
+        return (self.containerd, *pinner, *driver, *plugin, self.kubelet)
 
     def start(self) -> None:
         """Power on; `wait` for it. Nothing happens while it is on."""
@@ -207,7 +227,9 @@ class Node:
         if status.get("nodeInfo", {}).get("bootID") != self.boot:
             return False
         states = {each["type"]: each["status"] for each in status.get("conditions", [])}
-        return states.get("Ready") == "True" and self._published() >= len(self._gpus) + len(self._cpus)
+        counted = int(status.get("allocatable", {}).get(gpus.COUNTED, 0))
+        published = self._published() >= len(self._gpus) + len(self._cpus)
+        return states.get("Ready") == "True" and published and counted >= self.options.counted
 
     def _status(self) -> dict[str, Any]:
         found = self.control_plane.api.find(f"{CORE}/nodes/{self.name}")
@@ -247,6 +269,7 @@ class Node:
 
     def mend(self) -> None:
         """As it was when it was new, whatever became of it; pods and what is in its memory aside."""
+        self.count()
         self.link(up=True)
         self.start()
         self.wait()

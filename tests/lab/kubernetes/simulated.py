@@ -62,6 +62,10 @@ class NodeShape:
     """Of its GPUs."""
     hugepages: Mapping[str, str] = field(default_factory=dict)
     """Name of the resource → amount, set aside of the memory."""
+    counted: Mapping[str, str] = field(default_factory=dict)
+    """What device plugins count: name of the resource → amount."""
+    labels: Mapping[str, str] = field(default_factory=dict)
+    """Beside its own."""
 
 
 def keeper(plane: ControlPlane) -> Daemon:
@@ -124,14 +128,25 @@ def slice_of(driver: str, devices: list[dict[str, Any]], owner: dict[str, str]) 
 
 
 def node_object(shape: NodeShape) -> dict[str, Any]:
-    capacity = {"cpu": str(shape.cpus), "memory": shape.memory, "pods": "110", **shape.hugepages}
+    capacity = {
+        "cpu": str(shape.cpus),
+        "memory": shape.memory,
+        "pods": "110",
+        **shape.hugepages,
+        **shape.counted,
+    }
     return {
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
             "name": shape.name,
             "annotations": {_ANNOTATION: "fake"},
-            "labels": {"kubernetes.io/hostname": shape.name, "kubernetes.io/os": "linux", "type": "kwok"},
+            "labels": {
+                "kubernetes.io/hostname": shape.name,
+                "kubernetes.io/os": "linux",
+                "type": "kwok",
+                **shape.labels,
+            },
         },
         "spec": {"taints": [{"key": _ANNOTATION, "value": "fake", "effect": "NoSchedule"}]},
         "status": {"capacity": capacity, "allocatable": capacity},
