@@ -331,9 +331,8 @@ class Capabilities:
     cautions: tuple[str, ...] = ()
     """What is weaker here than it looks, in words: said with plans that start something."""
     weaker: Mapping[Limit, str] = field(default_factory=dict)
-    """Limit that is kept → what is weaker about it than it looks: said for each session that has one."""
     weaker_on: Mapping[Limit, frozenset[str]] = field(default_factory=dict)
-    """Weaker limit → the nodes where it is, where nodes differ; one that is not here is weaker on all."""
+    """Limit that is kept → what is weaker than it looks, said for who has one; and where, if not on all."""
     undivided: Mapping[str, str] = field(default_factory=dict)
     """Node → why nobody can be given a part of a GPU there."""
 

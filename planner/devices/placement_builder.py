@@ -7,6 +7,7 @@ from planner.model.device_family import bits
 from planner.model.links import DIRECT, PCI
 from planner.model.topology import Topology
 from planner.model.types import DeviceGrant, KernelPlacement, NumaPart
+from schemas.hardware.anonymous import is_anonymous
 
 
 class PlacementBuilder:
@@ -76,9 +77,11 @@ def _nameless_placement(topology: Topology, mapping: Mapping) -> KernelPlacement
 
 
 def _connection_text(topology: Topology, mapping: Mapping) -> str:
+    """Nothing of devices that are known by number alone: which ones they are, somebody else chooses."""
     costs = [
         topology.families[f].costs[a][b]
         for f, mask in device_masks(mapping)
+        if not is_anonymous(topology.families[f].ids[0])
         for a in bits(mask)
         for b in bits(mask)
         if a < b

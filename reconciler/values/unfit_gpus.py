@@ -1,4 +1,5 @@
-"""GPUs that get no sessions: for the sake of their health, or since nobody offers them now. Pure."""
+"""GPUs that get no sessions: for the sake of their health, since nobody offers them now, or since others have
+them. Pure."""
 
 from __future__ import annotations
 
@@ -52,3 +53,11 @@ def withdrawn_gpus(placement: Placement, offered: OfferedDevices) -> Iterator[Un
         for grant in part.devices:
             if grant.id not in here:
                 yield UnfitGpu(part, grant.id, grant.id, offered.why_not(grant.id))
+
+
+def taken_gpus(placement: Placement, taken: Mapping[tuple[str, str], str]) -> Iterator[UnfitGpu]:
+    """The devices of a placement that others have now. `taken`: by node and device, who has it."""
+    for part in placement.kernels:
+        for grant in part.devices:
+            if owner := taken.get((part.node, grant.id)):
+                yield UnfitGpu(part, grant.id, grant.id, f"is {owner}'s now")

@@ -12,7 +12,7 @@ import pytest
 from tests.bai.conftest import Repo
 from tests.integration.kubernetes_documents import cluster_documents
 from tests.integration.test_kubernetes_cluster import squeezed, want
-from tests.lab.kubernetes import autoscaler
+from tests.lab.kubernetes import autoscaler, gpus
 from tests.lab.kubernetes.api import CORE, RESOURCE
 from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
@@ -128,3 +128,54 @@ def test_sessions_without_room_get_nodes_from_an_autoscaler(
     assert len(new()) == 2
     repo.ok("destroy", "--yes")
     until(lambda: asked_parts(kubernetes, kube_namespace) == 0, "with its session its request goes")
+
+
+@pytest.fixture
+def counted_node(kubernetes: Kubernetes) -> Iterator[str]:
+    """The same, where a device plugin counts GPUs: the cluster has no device class for them."""
+    path = f"{RESOURCE}/deviceclasses"
+    with autoscaler.provisioning_requests(kubernetes):
+        kubernetes.api.delete(f"{path}/{gpus.DRIVER}")
+        try:
+            kubernetes.kwok(1)
+            kubernetes.api.create(f"{CORE}/nodes", autoscaler.pool_node("pool-0", counted=True))
+            kubernetes.kubectl("wait", "--for=condition=Ready", "--timeout=120s", "node/pool-0")
+            yield "pool-0"
+        finally:
+            kubernetes.api.create(path, gpus.device_class())
+
+
+def test_gpus_that_nodes_count_are_asked_for_by_limits(
+    counted_node: str, kubernetes: Kubernetes, kube_namespace: str, tmp_path: Path
+) -> None:
+    if why := autoscaler.why_not():
+        pytest.skip(why)
+    (tmp_path / "repository").mkdir()
+    environment = {"KUBECONFIG": str(kubernetes.kubeconfig), "COLUMNS": "200", "NO_COLOR": "1"}
+    repo = Repo(tmp_path / "repository", {"XDG_STATE_HOME": str(tmp_path / "state"), **environment})
+    repo.write("lab.yaml", cluster_documents(kube_namespace, [counted_node], options=OPTION))
+    want(repo, "first", GPUS.format(count=8))
+    want(repo, "gang", GANG)
+    one_pass(repo)
+    asked = parts(kubernetes, kube_namespace)
+    limits = [
+        each["template"]["spec"]["containers"][0]["resources"]["limits"][gpus.COUNTED]
+        for each in asked["templates"]
+    ]
+    assert limits == ["5", "5"] and asked["claims"] == []
+    with contextlib.closing(autoscaler.Autoscaler(kubernetes, nodes=4, counted=True)) as scaler:
+
+        def new() -> list[str]:
+            return sorted(set(autoscaler.nodes_of_pool(kubernetes)) - {counted_node})
+
+        until(lambda: len(new()) == 2, lambda: f"nodes come: {scaler.daemon.tail()}", seconds=300, pause=0.5)
+        repo.write("nodes.yaml", "---\n".join(NODE.format(name=name) for name in new()))
+
+        def runs() -> bool:
+            one_pass(repo)
+            return phase_of(repo, "gang") == "RUNNING"
+
+        until(runs, lambda: f"it has its nodes: {repo('plan').out}", pause=0.5)
+        assert len(new()) == 2
+        until(lambda: asked_parts(kubernetes, kube_namespace) == 0, "nothing is asked for any more")
+    repo.ok("destroy", "--yes")

@@ -64,7 +64,9 @@ def test_a_kubelet_chooses_which_and_the_plan_says_so(make: Make, kubernetes: Ku
     assert (len(had["one"]), len(had["two"]), had["none"]) == (1, 2, ["void"])
     assert set(had["one"]) | set(had["two"]) < every and not set(had["one"]) & set(had["two"])
     assert "any 2 GPUs" in repo.ok("describe", "two").out
-    assert "which one it is, the kubelet chooses" in squeezed(repo.ok("explain", "two").out)
+    explained = squeezed(repo.ok("explain", "two").out)
+    assert "which one it is, the kubelet chooses" in explained and "PCI path" not in explained
+    assert "where its GPUs lie, and how they are connected, nobody tells" in explained
     assert "the kubelet chooses whose they are" in squeezed(repo.ok("nodes", "show", node).out)
     want(repo, "late", WORK.format(gpus="cuda.device: 2"))
     assert phase(repo, "late")["phase"] == "PENDING"
@@ -172,3 +174,30 @@ def test_a_running_pod_is_adopted_with_its_count(
         assert sorted(held) == [f"k0000:{COUNTED}:{number}" for number in range(3)]
     finally:
         repo.ok("destroy", "--yes")
+
+
+def test_who_is_turned_away_by_the_kubelet_is_placed_elsewhere(
+    on_simulated_nodes: Repo, kubernetes: Kubernetes, kube_namespace: str
+) -> None:
+    """What others have taken by then they keep: the session does not wait for it where it was."""
+    repo = on_simulated_nodes
+    kubernetes.simulate([counts("k0000", 4), counts("k0001", 2)])
+    repo.write("lab.yaml", cluster_documents(kube_namespace, ["k0000", "k0001"]))
+    want(repo, "two", WORK.format(gpus="cuda.device: 2"))
+    until(lambda: phase(repo, "two")["phase"] == "RUNNING", "there is room")
+    repo.ok("apply", "--yes")  # Writes it down.
+    assert {device.split(":")[0] for device in placed(repo, "two")} == {"k0000"}
+    pods = f"{CORE}/namespaces/{kube_namespace}/pods"
+    (pod,) = kubernetes.api.get(pods)["items"]
+    ended = {
+        "phase": "Failed", "reason": "UnexpectedAdmissionError",
+        "message": "Allocate failed due to requested number of devices unavailable for nvidia.com/gpu",
+        "containerStatuses": None,
+    }  # fmt: skip
+    kubernetes.api.patch(f"{pods}/{pod['metadata']['name']}/status", {"status": ended})
+    guest(kubernetes, kube_namespace, "k0000", 4)
+    said = squeezed(repo.ok("plan").out)
+    assert "UnexpectedAdmissionError: Allocate failed" in said
+    assert f"of k0000 is {kube_namespace}/guest's now" in said
+    until(lambda: phase(repo, "two")["phase"] == "RUNNING", "it is placed elsewhere")
+    assert {device.split(":")[0] for device in placed(repo, "two")} == {"k0001"}

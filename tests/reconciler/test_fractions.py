@@ -136,6 +136,28 @@ def test_whole_devices_and_no_enforcement_need_nobody(lab: ShareLab) -> None:
     assert any("GPU fraction is not enforced" in warning for warning in action(lab.plan(), ID).warnings)
 
 
+def test_no_part_is_given_where_somebody_else_counts_whole_gpus(lab: ShareLab) -> None:
+    def undivided(*names: str) -> None:
+        told = dict.fromkeys(names, "counts whole ones")
+        lab.provider._capabilities = replace(lab.provider._capabilities, undivided=told)
+
+    lab.enforcement("none")
+    lab.write({"half": HALF})
+    undivided("n1", "n3")
+    assert node_of(lab.plan()) == "n2"
+    lab.write({"half": HALF.replace("spec: {", "spec: {placement: {nodes: [n1, n3]}, ")})
+    [reason] = lab.plan().waits[0].reasons
+    said = "n1: counts whole ones; n3: counts whole ones"
+    assert reason.message == f"no node can give parts of a GPU: {said}"
+    undivided("n1")
+    assert node_of(lab.plan()) == "n3"
+    undivided("n1", "n2", "n3")
+    lab.write({"half": HALF})
+    assert "n2: counts whole ones" in lab.plan().waits[0].reasons[0].message
+    lab.write({"half": HALF.replace("cuda.shares: 0.5", "cuda.device: 1")})
+    assert summary(lab.plan())[ID] == "create"
+
+
 def test_limits_are_not_the_sessions_to_set(lab: ShareLab) -> None:
     lab.answers = {"n1": can("mps")}
     mine = "env: {CUDA_MPS_ACTIVE_THREAD_PERCENTAGE: '100', MINE: 'yes'}, resources"

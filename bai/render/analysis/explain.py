@@ -150,6 +150,8 @@ def _choice_lines(placement: Placement, found: Explanation) -> Iterator[str]:
     yield f"score: {choice.score}"
     yield f"next best: {choice.runner_up}" if choice.runner_up else "no other node could take it"
     yield from _locality_lines(choice)
+    if any(is_anonymous(grant.id) for kernel in placement.kernels for grant in kernel.devices):
+        yield "where its GPUs lie, and how they are connected, nobody tells: a device plugin counts them"
 
 
 def _locality_lines(choice: Choice) -> Iterator[str]:

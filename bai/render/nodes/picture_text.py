@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from bai.render.humanize import clean, format_milli, name_list, size
+from schemas.hardware.anonymous import is_anonymous
 
 if TYPE_CHECKING:
     from bai.render.nodes.picture import Cell, CellUse, GpuCell, NodePicture, NumaRow
@@ -130,10 +131,11 @@ def _numa_line(head: str, row: NumaRow, glyphs: Glyphs, most_cells: int, cells: 
 
 
 def _append_gpus(text: Text, gpus: Sequence[GpuCell], glyphs: Glyphs) -> Text:
-    """GPUs taken by this plan by number, others by their glyph; a part of a device with its share."""
+    """GPUs taken by this plan by number, others by their glyph, and those that have a number and no identity;
+    a part of a device with its share."""
     text.append(" gpu")
     for gpu in gpus:
-        shown = str(gpu.index) if gpu.use == "new" else glyphs.of(gpu.use)
+        shown = str(gpu.index) if gpu.use == "new" and not is_anonymous(gpu.id) else glyphs.of(gpu.use)
         if 0 < gpu.milli < 1000:
             shown += f"/{format_milli(gpu.milli)}"
         text.append(" ").append(shown, STYLES[gpu.use])

@@ -18,7 +18,8 @@ from reconciler.values.plan import Drift, Plan
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import LIVE
 from reconciler.values.state import Actual, Existing
-from reconciler.values.unfit_gpus import unfit_gpus, withdrawn_gpus
+from reconciler.values.unfit_gpus import taken_gpus, unfit_gpus, withdrawn_gpus
+from schemas.hardware.anonymous import is_anonymous
 from schemas.hardware.model import Hardware
 from schemas.problems.errors.plan import StalePlan
 
@@ -111,23 +112,39 @@ def refuse_unfit(plan: Plan, ask: Callable[[], Mapping[str, NodeHealth]]) -> Non
 
 
 def leave_unfit_gpus(found: Mapping[str, Decision], actual: Actual) -> dict[str, Decision]:
-    """The decisions; a session that is to be started again on a GPU that is unfit, or that nobody offers now,
-    gets another place.
+    """The decisions; a session that is to be started again on a GPU that is unfit, that nobody offers now, or
+    that others have taken meanwhile, gets another place.
 
     One that runs is left alone: only what has ended or is replaced anyway moves.
     """
     if actual.offered is None and not any(one.unfit for one in actual.health.values()):
         return dict(found)
-    return {identity: _leave_unfit_gpu(each, actual) for identity, each in found.items()}
+    repaired = any(each.need == "repair" and each.placement is not None for each in found.values())
+    taken = _taken_devices(actual) if repaired else {}
+    return {identity: _leave_unfit_gpu(each, actual, taken) for identity, each in found.items()}
 
 
-def _leave_unfit_gpu(decision: Decision, actual: Actual) -> Decision:
+def _taken_devices(actual: Actual) -> Mapping[tuple[str, str], str]:
+    """Node and device → who has it, of those whom bai does not give anything: of devices that are known by
+    number alone. Another one may still be a session's own, which its cluster is about to take back."""
+    return {
+        (hold.placement.node, grant.id): hold.owner
+        for hold in actual.holds
+        if hold.passing
+        for grant in hold.placement.devices
+        if is_anonymous(grant.id)
+    }
+
+
+def _leave_unfit_gpu(decision: Decision, actual: Actual, taken: Mapping[tuple[str, str], str]) -> Decision:
     existing, placement = decision.existing, decision.placement
     if decision.need != "repair" or existing is None or placement is None:
         return decision
     unfit, offered = unfit_gpus(placement, actual.health), actual.offered
-    gone = next(chain(unfit, withdrawn_gpus(placement, offered) if offered is not None else ()), None)
+    withdrawn = withdrawn_gpus(placement, offered) if offered is not None else ()
+    gone = next(chain(unfit, withdrawn, taken_gpus(placement, taken)), None)
     alive = any(kernel.state in LIVE for kernel in existing.kernels)
+    said = "gets no sessions" if gone is None or (gone.part.node, gone.gpu) not in taken else gone.why
     if gone is None or (alive and not decision.replaces):
         return decision
     return replace(
@@ -135,7 +152,7 @@ def _leave_unfit_gpu(decision: Decision, actual: Actual) -> Decision:
         need="place",
         placement=None,
         changes=decision.changes if decision.replaces else (*decision.changes, unfit_device(gone.gpu)),
-        cause=decision.cause.followed_by(f"{gone.name} of {gone.part.node} gets no sessions")
+        cause=decision.cause.followed_by(f"{gone.name} of {gone.part.node} {said}")
         if decision.cause
         else Cause(CauseCode.UNFIT_DEVICE, f"{gone.name} is unfit"),
         generation=max(decision.generation, existing.recorded.generation + 1),

@@ -48,9 +48,9 @@ def provisioning_requests(lab: Kubernetes) -> Iterator[None]:
 
 
 class Autoscaler:
-    """It runs until `close`. `nodes`: so many at most."""
+    """It runs until `close`. `nodes`: so many at most; `counted`: whose GPUs a device plugin counts."""
 
-    def __init__(self, lab: Kubernetes, nodes: int) -> None:
+    def __init__(self, lab: Kubernetes, nodes: int, *, counted: bool = False) -> None:
         found = program()
         assert found is not None
         self._lab = lab
@@ -59,7 +59,7 @@ class Autoscaler:
             "apiVersion": "v1alpha1", "readNodesFrom": "configmap", "nodes": {"skipTaint": True},
             "nodegroups": {"fromNodeLabelKey": "pool"}, "configmap": {"name": "kwok-provider-templates"},
         }  # fmt: skip
-        template = pool_node("template")
+        template = pool_node("template", counted=counted)
         template["metadata"]["annotations"]["cluster-autoscaler.kwok.nodegroup/max-count"] = str(nodes)
         templates = {"apiVersion": "v1", "kind": "List", "items": [template]}
         for name, key, value in (
@@ -87,9 +87,10 @@ class Autoscaler:
             self._lab.api.delete(f"{_PLACE}/{name}")
 
 
-def pool_node(name: str) -> dict[str, Any]:
+def pool_node(name: str, *, counted: bool = False) -> dict[str, Any]:
     """A node of the pool, as the autoscaler makes them."""
-    node = simulated.node_object(simulated.NodeShape(name))
+    shape = simulated.NodeShape(name, counted={gpus.COUNTED: "8"} if counted else {})
+    node = simulated.node_object(shape)
     node["metadata"]["annotations"][_GROUP] = POOL["pool"]
     node["metadata"]["labels"].update(POOL)
     node["spec"] = {"providerID": f"kwok:{name}"}

@@ -8,8 +8,19 @@ from typing import Any
 
 import pytest
 
+from planner.environment.cufile_file import cufile_settings
+from planner.environment.nccl_topology_file import nccl_topology
 from planner.environment.variables import kernel_environment
-from planner.model.types import DeviceGrant, KernelPlacement, Placement
+from planner.model.types import (
+    DeviceGrant,
+    GroupInfo,
+    KernelPlacement,
+    KernelRequest,
+    NodeInfo,
+    Placement,
+    SessionRequest,
+    Snapshot,
+)
 from providers.autoscaling.values import NodeRequest
 from providers.base import Limit
 from providers.kubernetes.api.reflector import View
@@ -30,10 +41,11 @@ from providers.kubernetes.pods.devices import wanted_devices
 from reconciler.values.encoding.placement_json import canonical_json
 from reconciler.values.unfit_gpus import known_devices
 from schemas.hardware.anonymous import is_anonymous, parse_anonymous
-from schemas.hardware.model import Hardware
+from schemas.hardware.model import Hardware, Nic
 from schemas.kinds.parts.kubernetes import Kubernetes as Options
 from schemas.problems.errors.kernel import KernelRefused
 from tests.harness.work import instructions, instructions_per_pair
+from tests.planner.support import place
 from tests.planner.test_environment import TRIO, facts
 from tests.providers.kubernetes.specs import LABELS, gpu, kernel, node, pod, resource_slice
 from tests.providers.kubernetes.strangers import stranger
@@ -294,6 +306,28 @@ def test_no_variable_names_a_device_that_nobody_knows() -> None:
     assert "ROCR_VISIBLE_DEVICES" not in amd
     assert (amd["NVIDIA_VISIBLE_DEVICES"], amd["GPU_TYPE"]) == ("void", "rocm")
     assert environment()["NVIDIA_VISIBLE_DEVICES"] == "void"
+
+
+def test_no_setting_of_nccl_follows_from_where_a_number_is() -> None:
+    nics = (Nic(id="mlx5_0", interface="ib0"), Nic(id="mlx5_1", interface="ib1"))
+    found = hardware(counting(H100, nvidia_gpu="4")).model_copy(update={"nics": nics})
+    grants = tuple(DeviceGrant(each, "cuda.device") for each in ids(0, 1))
+    parts = tuple(
+        KernelPlacement(kernel.name, at, (), 1000, (), 1, grants, nics=("mlx5_0", "mlx5_1"))
+        for kernel, at in zip(TRIO[:2], ("n0", "n1"), strict=True)
+    )
+    placement = Placement("Session/p/x", "g", parts)
+    env = kernel_environment(facts(TRIO[:2], gpudirect_storage=True), TRIO[0], placement, found)
+    assert "NCCL_NET_GDR_LEVEL" not in env and env["NCCL_IB_HCA"] == "=mlx5_0,mlx5_1"
+    assert not nccl_topology(parts[0], placement, found) and not cufile_settings(parts[0], found)
+
+
+def test_nothing_is_said_of_how_they_are_connected() -> None:
+    found = hardware(counting(H100, nvidia_gpu="4"))
+    request = SessionRequest("Session/p/x", "g", (KernelRequest("main1", "main", 1, {"cuda.device": 2}),))
+    outcome = place(Snapshot((NodeInfo("n0", found, "g"),), (GroupInfo("g"),), pending=(request,), now=0.0))
+    (placed,) = outcome.placements
+    assert placed.choice is not None and placed.choice.connection == ""
 
 
 def views(nodes: dict[str, ClusterNode]) -> ClusterViews:
