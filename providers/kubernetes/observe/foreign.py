@@ -53,14 +53,16 @@ def parse_foreign_pod(pod: Mapping[str, Any]) -> ForeignPod | None:
         needed[slot] = amount  # Of the pod as a whole.
     needed += parse_amounts(spec.get("overhead"))
     name = f"{metadata.get('namespace')}/{metadata.get('name')}"
-    counted = {each: needed.pop(each) for each in list(needed) if is_counted(each)}
+    counted = {each: needed.pop(each) for each in filter(is_counted, tuple(needed))}
     return ForeignPod(name, node, needed, counted)
 
 
 def _requests(asks: Mapping[str, Any]) -> Counter[str]:
     """Of a container, or of a pod as a whole."""
     requests = (asks.get("resources") or {}).get("requests")
-    return parse_amounts(requests) + Counter(counted_amounts(requests))
+    found = parse_amounts(requests)
+    found.update(counted_amounts(requests))
+    return found
 
 
 def foreign_uses(

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -108,9 +107,7 @@ def parse_pod(pod: Mapping[str, Any]) -> OwnPod | None:
         given_up=told is not None,
         spent=spent,
         claims=volumes.claims_of(pod),
-        charged=None
-        if over
-        else parse_amounts(_resources(spec).get("requests")) + Counter(slot for _, slot in held),
+        charged=None if over else _charged(spec, held),
         counted=counted,
         held=tuple(device for device, _ in held),
     )
@@ -226,6 +223,12 @@ def parse_time(text: Any) -> datetime | None:
 def _memory(spec: Mapping[str, Any]) -> int:
     text = (_resources(spec).get("limits") or {}).get("memory")
     return parse_quantity(str(text)) if text else 0
+
+
+def _charged(spec: Mapping[str, Any], held: Iterable[tuple[AnonymousDevice, str]]) -> Mapping[str, int]:
+    found = parse_amounts(_resources(spec).get("requests"))
+    found.update(slot for _, slot in held)
+    return found
 
 
 def _resources(spec: Mapping[str, Any]) -> Mapping[str, Any]:
