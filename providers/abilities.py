@@ -264,3 +264,17 @@ class ProbesHardware(Protocol):
     def hardware(self, nodes: frozenset[str]) -> tuple[Mapping[str, Hardware], Mapping[str, str]]:
         """What these nodes are, probed now, and for those that could not be reached, why."""
         ...
+
+
+@runtime_checkable
+class ProbesOnRequest(ProbesHardware, Protocol):
+    """Of nodes that are not to be asked by SSH. What `hardware` says is what somebody else knows of them:
+    documents, and earlier probes, complete it (`schemas.hardware.completion`)."""
+
+    def probe(
+        self, nodes: frozenset[str], image: str = ""
+    ) -> tuple[Mapping[str, Hardware], Mapping[str, str]]:
+        """What these nodes are, by a look from inside, and for those where that was not possible, why.
+        `image`: of what looks, in place of the cluster's. Raises ProviderError where nobody can look at
+        all."""
+        ...

@@ -12,6 +12,7 @@ from providers.kubernetes import capabilities, events
 from providers.kubernetes.api.client import ApiClient
 from providers.kubernetes.api.credentials import NAME
 from providers.kubernetes.api.errors import api_errors
+from providers.kubernetes.discovery.zones import add_zones
 from providers.kubernetes.interaction.interaction import Interaction
 from providers.kubernetes.node_requests import NodeRequester
 from providers.kubernetes.objects import labels
@@ -22,11 +23,14 @@ from providers.kubernetes.observe.pods import OwnPod
 from providers.kubernetes.pods import end
 from providers.kubernetes.pods.create import create_pod
 from providers.kubernetes.pods.find import PodFinder, observed, ref_of_pod
+from schemas.hardware.completion import describe
 from schemas.hardware.model import Hardware
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.problems.errors.kernel import KernelNotFound
 from schemas.problems.errors.provider import ProviderError
 from schemas.values.resource_ref import ref_of
+
+_NO_NODE = "the cluster has no node of this name"
 
 
 class KubernetesProvider(Interaction):
@@ -71,7 +75,22 @@ class KubernetesProvider(Interaction):
         except ProviderError as error:
             return {}, {name: str(error) for name in sorted(nodes)}
         found = {name: hardware_of(known[name], devices) for name in sorted(nodes & known.keys())}
-        return found, {name: "the cluster has no node of this name" for name in sorted(nodes - known.keys())}
+        found = add_zones(self.client, found)
+        return found, {name: _NO_NODE for name in sorted(nodes - known.keys())}
+
+    def probe(
+        self, nodes: frozenset[str], image: str = ""
+    ) -> tuple[Mapping[str, Hardware], Mapping[str, str]]:
+        """See `providers.abilities.ProbesOnRequest`."""
+        from providers.kubernetes.probe.look import probe_nodes
+
+        seen, failed = self.hardware(nodes)
+        with api_errors():
+            known = self.observer.nodes.look().objects
+        there = [known["", name] for name in seen if ("", name) in known]
+        looked, refused = probe_nodes(self.client, self.options, there, image)
+        found = {name: describe(seen[name], each) for name, each in looked.items()}
+        return found, {**failed, **refused}
 
     def events(self, stop: Callable[[], bool]) -> Iterator[KernelEvent]:
         return events.stream_events(self.observer.pods, stop)

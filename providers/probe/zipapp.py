@@ -18,18 +18,20 @@ _MODULES = (
     "providers/probe/collect/*.py",
 )
 _PACKAGES = ("schemas", "schemas/hardware", "providers", "providers/probe")
-_MAIN = "import sys\nfrom providers.probe.collect.main import main\nsys.exit(main())\n"
+_MAIN = "import sys\nfrom providers.probe.collect.{} import main\nsys.exit(main())\n"
 _SOME_DATE = (2020, 1, 1, 0, 0, 0)
 
 
 @cache
-def build() -> bytes:
-    """The zipapp, the same bytes every time for the same sources."""
+def build(*, inside: bool = False) -> bytes:
+    """The zipapp, the same bytes every time for the same sources. `inside`: for a container, which has no
+    library of NVIDIA's to ask."""
     entries = {f"{package}/__init__.py": b"" for package in _PACKAGES}
     for pattern in _MODULES:
         entries.update({path.relative_to(_TOP).as_posix(): path.read_bytes() for path in _TOP.glob(pattern)})
-    entries["pynvml.py"] = _pynvml()
-    entries["__main__.py"] = _MAIN.encode()
+    if not inside:
+        entries["pynvml.py"] = _pynvml()
+    entries["__main__.py"] = _MAIN.format("inside" if inside else "main").encode()
     packed = io.BytesIO()
     with zipfile.ZipFile(packed, "w", zipfile.ZIP_DEFLATED) as archive:
         for name in sorted(entries):

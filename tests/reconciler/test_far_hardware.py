@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from providers.fake import FakeProvider
 from reconciler.controller.loop import Loop
 from reconciler.controller.loop_options import LoopOptions
+from reconciler.observe.hardware import complete_probed
+from reconciler.plan.place.snapshot import node_infos
 from reconciler.workspace.workspace import Workspace
-from schemas.hardware.model import Hardware
+from schemas.hardware.model import UNKNOWN_CORES, Hardware
 from tests.reconciler.lab import BASE, session
 
 NODES = """
@@ -186,3 +189,76 @@ def test_a_loop_goes_by_what_somebody_else_probed(repository: Path) -> None:
 
 def dumped(hardware: Hardware) -> str:
     return hardware.model_dump_json(by_alias=True, exclude_defaults=True)
+
+
+class Told(Probing):
+    """As of Kubernetes: what nodes are is told by others, until somebody has them looked at."""
+
+    def probe(
+        self, nodes: frozenset[str], image: str = ""
+    ) -> tuple[Mapping[str, Hardware], Mapping[str, str]]:
+        return self.hardware(nodes)
+
+
+def gpus(*ids: str, path: bool = False, **fields: Any) -> Hardware:
+    found = [
+        {"id": each, "index": at, **({"pciePath": [f"0000:0{at // 2}:01.0", "0000:10:00.0"]} if path else {})}
+        for at, each in enumerate(ids)
+    ]
+    numa = [{"id": 0, "cpus": "0-3", "memory": 32 << 30}]
+    return Hardware.model_validate({"numaNodes": numa, "gpus": found, "unknown": [UNKNOWN_CORES], **fields})
+
+
+def test_a_document_completes_what_the_cluster_tells(repository: Path) -> None:
+    declared = gpus("GPU-a", "GPU-b", path=True, unknown=[])
+    (repository / "one.json").write_text(declared.model_dump_json(by_alias=True, exclude_defaults=True))
+    documents = (repository / "all.yaml").read_text()
+    named = documents.replace("address: 10.0.0.1,", "address: 10.0.0.1, hardwareFrom: one.json,")
+    (repository / "all.yaml").write_text(named)
+    provider = Told({"one": gpus("GPU-a", "GPU-c"), "two": gpus()})
+    for _ in range(2):
+        with opened(repository, provider) as workspace:
+            known = workspace.find_hardware()
+            assert [each.id for each in known.hardware["one"].gpus] == ["GPU-a", "GPU-c", "GPU-b"]
+            assert known.hardware["one"].gpus[0].pcie_path == ("0000:00:01.0", "0000:10:00.0")
+            assert not known.hardware["one"].knows_cores, "nobody gives them one by one"
+            assert set(known.remote) <= {"two"}, "nothing of it is remembered: it is made anew"
+    assert provider.asked == [["one"], ["two"], ["one"]]
+    plain = Probing({"one": gpus("GPU-z"), "two": gpus()})
+    with opened(repository, plain) as workspace:
+        assert "one" not in workspace.find_hardware().hardware, "elsewhere a document is all that counts"
+    provider.machines = {**provider.machines, "one": "the API server: connection refused"}
+    with opened(repository, provider) as workspace:
+        found = node_infos(workspace.desired(), workspace.actual())[0]["one"].hardware
+        assert [each.id for each in found.gpus] == ["GPU-a", "GPU-b"], (
+            "as declared, where nobody can say more"
+        )
+
+
+def test_a_document_that_contradicts_the_cluster_is_told_with_the_plan(repository: Path) -> None:
+    documents = (repository / "all.yaml").read_text()
+    hardware = "hardware: {numaNodes: [{id: 0, cpus: 0-7, memory: 8GiB}]}, "
+    (repository / "all.yaml").write_text(
+        documents.replace("address: 10.0.0.1,", f"address: 10.0.0.1, {hardware}")
+    )
+    provider = Told({"one": gpus(), "two": gpus()})
+    with opened(repository, provider) as workspace:
+        plan = workspace.plan()
+        actual = workspace.actual()
+    doubt = "the document of one says that it has 8 CPUs, and it has 4: what is seen counts"
+    assert [each for each in plan.warnings if "document" in each] == [doubt]
+    assert node_infos(workspace.desired(), actual)[0]["one"].hardware.numa_nodes == gpus().numa_nodes
+
+
+def test_what_a_probe_found_stays_when_the_cluster_is_asked_again(repository: Path) -> None:
+    provider = Told({"one": gpus("GPU-a", "GPU-b"), "two": gpus()})
+    with opened(repository, provider) as workspace:
+        workspace.find_hardware()
+        looked = gpus("GPU-a", "GPU-b", path=True, unknown=[])
+        workspace.record_hardware(complete_probed(provider, {"one": looked}))
+    provider.machines = {"one": gpus("GPU-b", "GPU-c"), "two": gpus()}
+    with opened(repository, provider) as workspace:
+        kept = workspace.find_hardware().hardware["one"]
+        assert all(each.pcie_path for each in kept.gpus) and not kept.knows_cores
+        found = workspace.find_hardware(reprobe=True).hardware["one"]
+        assert [(each.id, bool(each.pcie_path)) for each in found.gpus] == [("GPU-b", True), ("GPU-c", False)]

@@ -55,16 +55,27 @@ def probe(
     root: Annotated[
         Path, typer.Option("--root", metavar="DIR", help="Read a copy of /sys and /proc below DIR.")
     ] = Path("/"),
+    image: Annotated[
+        str,
+        typer.Option(
+            "--image",
+            metavar="IMAGE",
+            help="Of a Kubernetes cluster: the image, with python3, of the pods that look at the nodes;"
+            " `probeImage` of the cluster when left out.",
+        ),
+    ] = "",
 ) -> None:
     """Read what machines are now. Of this machine or of one node, print it as JSON; remember it of nodes."""
     from bai.cli.nodes.probe import probe_here, probe_nodes
 
     if not node and not every:
+        if image:
+            raise typer.BadParameter("name the nodes, or --all", param_hint="--image")
         probe_here(root, out)
         return
     if root != Path("/"):
         raise typer.BadParameter("--root is of this machine", param_hint="--root")
-    probe_nodes(settings_of(ctx), node or [], out, every=every)
+    probe_nodes(settings_of(ctx), node or [], out, every=every, image=image)
 
 
 @app.command()

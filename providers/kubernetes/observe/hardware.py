@@ -11,11 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
+from providers.kubernetes.discovery.features import open_questions, told_software
 from providers.kubernetes.objects.amounts import PAGES
 from providers.kubernetes.objects.device import STANDARD, Device
 from providers.kubernetes.observe.devices import DeviceIndex
 from providers.kubernetes.observe.nodes import ClusterNode
 from providers.kubernetes.observe.plugins.offers import counted_gpus, counted_unknown, devices_given
+from schemas.hardware.completion import UNKNOWN_LINKS, UNKNOWN_MEMORY, completed_software
 from schemas.hardware.model import (
     UNKNOWN_CORES,
     Gpu,
@@ -53,27 +55,38 @@ def hardware_of(node: ClusterNode, devices: DeviceIndex) -> Hardware:
         gpus=(*gpus, *counted_gpus(node.name, counted, len(gpus))),
         nics=nics,
         links=links,
-        software=Software(
-            kernel=node.kernel or None,
-            os=node.system or None,
-            nvidia_driver=drivers.pop() if len(drivers) == 1 else None,
+        software=completed_software(
+            Software(
+                kernel=node.kernel or None,
+                os=node.system or None,
+                nvidia_driver=drivers.pop() if len(drivers) == 1 else None,
+                cuda=_cuda(here),
+            ),
+            told_software(node.labels),
         ),
         unknown=(
             *_unknown(len(numa), siblings is not None, bool(gpus), bool(here), bool(counted)),
             *counted_unknown(node, counted),
+            *open_questions(node.labels, cores=siblings is not None, nics=bool(nics)),
         ),
     )
+
+
+def _cuda(devices: Sequence[Device]) -> str | None:
+    """The version that the driver has, as far as it is one for all of them: major and minor."""
+    found = {str(version) for each in devices if (version := each.attributes.get("cudaDriverVersion"))}
+    return ".".join(found.pop().split(".")[:2]) if len(found) == 1 else None
 
 
 def _unknown(numa_nodes: int, cores: bool, gpus: bool, devices: bool, counted: bool) -> Iterator[str]:
     if not cores:
         yield UNKNOWN_CORES
     elif numa_nodes > 1:
-        yield "memory and huge pages of each NUMA node (taken for equal parts), and NUMA distances"
+        yield UNKNOWN_MEMORY
     if not devices:
         yield f"{'NICs' if counted else 'GPUs and NICs'}: no DRA driver publishes devices of this node"
     elif gpus:
-        yield "direct links between GPUs"
+        yield UNKNOWN_LINKS
 
 
 def _numa_nodes(

@@ -10,6 +10,7 @@ from providers.kubernetes.objects.amounts import PAGES
 from providers.kubernetes.objects.counted import CountedDevices, node_counts
 from providers.kubernetes.objects.names import TAINT, TOLERATED
 from providers.kubernetes.objects.quantity import parse_quantity
+from schemas.hardware.cpulist import MAX_CPU
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +54,7 @@ def parse_node(node: Mapping[str, Any], labels: Collection[str] = ()) -> Cluster
         unreachable=_unreachable(status),
         cordoned=_cordoned(spec, taints),
         fenced=any(taint.get("key") == TAINT for taint in taints),
-        cpus=_amount(capacity, "cpu"),
+        cpus=min(_amount(capacity, "cpu"), MAX_CPU + 1),
         memory=_amount(capacity, "memory"),
         kept_cpu_milli=max(0, _amount(capacity, "cpu", milli=True) - _amount(offered, "cpu", milli=True)),
         kept_memory=max(0, _amount(capacity, "memory") - _amount(offered, "memory") - sum(pages.values())),

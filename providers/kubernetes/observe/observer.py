@@ -12,6 +12,7 @@ from providers.base import Claim, Observation
 from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.errors import api_errors
 from providers.kubernetes.api.reflector import Key, Reflector, View
+from providers.kubernetes.discovery.features import KEYS
 from providers.kubernetes.objects.device import Device
 from providers.kubernetes.objects.names import RESOURCE_API
 from providers.kubernetes.objects.sharing import SharingRule
@@ -59,7 +60,7 @@ class Observer:
         self._wanted = frozenset(nodes)
         self.pods: Reflector[Pod] = Reflector(client, "/api/v1/pods", self._parse_pod)
         self.nodes: Reflector[ClusterNode] = Reflector(
-            client, "/api/v1/nodes", partial(parse_node, labels=kept_labels(options))
+            client, "/api/v1/nodes", partial(parse_node, labels=kept_labels(options) | KEYS)
         )
         self.slices: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/resourceslices", _slice)
         self.classes: Reflector[Object] = Reflector(client, f"{RESOURCE_API}/deviceclasses", _class)

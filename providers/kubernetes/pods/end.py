@@ -43,7 +43,9 @@ def stop_pod(client: ApiClient, ref: PodRef, pod: Object) -> Object:
             {"metadata": {"annotations": {labels.STOPPED: "true"}}, "spec": {"activeDeadlineSeconds": 1}},
         )
         grace = float(pod["spec"].get("terminationGracePeriodSeconds") or 0)
-        found = _wait(client, ref, patched, lambda seen: seen is None or is_ended(seen), grace + MARGIN)
+        found = wait_for_pod(
+            client, ref, patched, lambda seen: seen is None or is_ended(seen), grace + MARGIN
+        )
         return patched if found is None else found
 
 
@@ -51,7 +53,7 @@ def wait_for_end(client: ApiClient, ref: PodRef, pod: Object, seconds: float) ->
     """The pod once it has ended by itself, or as it is after so many seconds. Raises KernelNotFound,
     ProviderUnavailable."""
     with api_errors(ref.name):
-        found = _wait(client, ref, pod, lambda seen: seen is None or is_ended(seen), seconds)
+        found = wait_for_pod(client, ref, pod, lambda seen: seen is None or is_ended(seen), seconds)
     if found is None:
         raise KernelNotFound(provider=NAME, kernel=ref.name)
     return found
@@ -87,7 +89,7 @@ def remove_pod(client: ApiClient, ref: PodRef, pod: Object | None) -> list[GoneC
         given = given_name(pod)
         for resource in ("secrets", "configmaps") if given else ():
             # The cluster would clear them away, too, but later.
-            _delete(client, f"{namespaced(resource, ref.namespace)}/{given}")
+            delete_if_there(client, f"{namespaced(resource, ref.namespace)}/{given}")
         return _gone(
             _leave_claim(client, own, pod["metadata"]["uid"])
             if is_shared_name(own.name)
@@ -103,10 +105,10 @@ def _delete_pod(client: ApiClient, ref: PodRef, pod: Object) -> None:
     # One that was bound meanwhile is looked at again, and then it has to end.
     same = {"uid": metadata["uid"], **({"resourceVersion": metadata["resourceVersion"]} if unbound else {})}
     body = {"gracePeriodSeconds": 0 if unbound else 1, "preconditions": same}
-    if _delete(client, ref.path, body) is None:
+    if delete_if_there(client, ref.path, body) is None:
         return
     uid = metadata["uid"]
-    left = _wait(client, ref, pod, lambda seen: seen is None or seen["metadata"]["uid"] != uid, MARGIN)
+    left = wait_for_pod(client, ref, pod, lambda seen: seen is None or seen["metadata"]["uid"] != uid, MARGIN)
     if left is not None and left["metadata"]["uid"] == uid:
         why = f"node {pod['spec'].get('nodeName')} has not said that pod {ref.name} has ended"
         raise ProviderUnavailable(provider=NAME, why=why)
@@ -167,7 +169,7 @@ def _is_there(client: ApiClient, ref: PodRef, uid: str) -> bool:
 
 def _delete_claim(client: ApiClient, ref: PodRef, body: Object | None = None) -> GoneClaim | None:
     """None where it was gone before."""
-    said = _delete(client, claim_path(ref), body)
+    said = delete_if_there(client, claim_path(ref), body)
     if said is None:
         return None
     uid = str((said.get("metadata") or {}).get("uid") or (said.get("details") or {}).get("uid") or "")
@@ -193,7 +195,7 @@ def next_change_of_claim(client: ApiClient, ref: PodRef, claim: Object) -> None:
     _next_change(client, path, ref.name, str(claim["metadata"]["resourceVersion"]))
 
 
-def _delete(client: ApiClient, path: str, body: Object | None = None) -> Object | None:
+def delete_if_there(client: ApiClient, path: str, body: Object | None = None) -> Object | None:
     """What the server says; None where there is no such object. Raises ApiRefusal, OSError."""
     try:
         return client.delete(path, body)
@@ -203,7 +205,7 @@ def _delete(client: ApiClient, path: str, body: Object | None = None) -> Object 
         return None
 
 
-def _wait(
+def wait_for_pod(
     client: ApiClient, ref: PodRef, pod: Object, enough: Callable[[Object | None], bool], seconds: float
 ) -> Object | None:
     """The pod, None when it is gone, once that is enough or time is over. Raises ApiRefusal, OSError."""

@@ -31,6 +31,7 @@ from reconciler.values.documents.recorded_documents import recorded_session
 from reconciler.values.session_phase import LIVE
 from reconciler.values.state import Actual, Desired, Existing, ForeignHold
 from reconciler.values.times import format_time
+from schemas.hardware.completion import contradictions
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node
 from schemas.kinds.quota import Quota
@@ -38,8 +39,8 @@ from schemas.values.once_per_value import once_per_value
 
 
 def node_hardware(node: Node, actual: Actual) -> Hardware | None:
-    """What a node is: declared, else as found."""
-    return node.spec.hardware or actual.hardware.get(node.name)
+    """What a node is: as found, which is together with its document where both count, else declared."""
+    return actual.hardware.get(node.name) or node.spec.hardware
 
 
 def node_infos(desired: Desired, actual: Actual) -> tuple[dict[str, NodeInfo], tuple[str, ...]]:
@@ -65,6 +66,7 @@ def node_infos(desired: Desired, actual: Actual) -> tuple[dict[str, NodeInfo], t
         )
     warnings += _unprobed_warnings(unknown, actual.unprobed, actual.missed)
     warnings += _withdrawn_warnings(infos.values(), actual)
+    warnings += _contradicted_documents(desired.nodes, actual)
     if homeless:
         warnings.append(f"in no resource group, nothing is placed there: {_join_names(homeless)}")
     return infos, tuple(warnings)
@@ -94,6 +96,14 @@ def _withdrawn_warnings(nodes: Iterable[NodeInfo], actual: Actual) -> Iterator[s
             names.setdefault(why, []).append(node.name)
     for why, found in names.items():
         yield f"nothing new is placed on {_join_names(found)}: {why}"
+
+
+def _contradicted_documents(nodes: Iterable[Node], actual: Actual) -> Iterator[str]:
+    """Documents that say of a node what is seen to be otherwise."""
+    for node in nodes:
+        seen, told = actual.hardware.get(node.name), node.spec.hardware
+        if seen is not None and told is not None and (doubts := contradictions(seen, told)):
+            yield f"the document of {node.name} says {'; '.join(doubts)}: what is seen counts"
 
 
 def _with_observed_state(info: NodeInfo, actual: Actual) -> NodeInfo:

@@ -101,6 +101,12 @@ class Kubernetes(Model):
     host_path_roots: tuple[AbsolutePath, ...] = ()
     """Folders of the nodes in which roots of storage hosts may lie; pods are given none elsewhere
     (`hostPath`). Needs a namespace that is neither `restricted` nor `baseline`."""
+    probe_image: Text | None = None
+    """Image of the pods by which `bai nodes probe` looks at nodes: any with `python3`, 3.8 or newer, such as
+    bai's own (`deploy/container`)."""
+    probe_namespace: Namespace | None = None
+    """Where these pods are made; `namespace` when left out, so that it is needed where that has `{project}`
+    in it."""
 
     provisioning_requests: Mapping[Name, NodeProvisioning] = {}
     """Resource group → how nodes are asked for when its sessions have no room; none are for groups that are
@@ -110,6 +116,12 @@ class Kubernetes(Model):
     def several_namespaces(self) -> bool:
         """Whether each project has its own."""
         return PROJECT in self.namespace
+
+    @property
+    def namespace_of_probes(self) -> str:
+        """Empty where nobody has said one."""
+        found = self.probe_namespace or self.namespace
+        return "" if PROJECT in found else found
 
     def namespace_of(self, project: str) -> str:
         return self.namespace.replace(PROJECT, project)

@@ -40,28 +40,28 @@ def full_name(image: str) -> str:
 def _archive(image: str, root: Path) -> Callable[[Path], None]:
     """Of one layer, as `docker save` lays it out."""
 
-    def write(draft: Path) -> None:
-        layer = root.read_bytes()
-        digest = hashlib.sha256(layer).hexdigest()
-        config = json.dumps(
-            {
-                "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
-                "os": "linux",
-                "config": _CONFIG[image],
-                "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
-            }
-        ).encode()
-        name = f"{hashlib.sha256(config).hexdigest()}.json"
-        tags = [full_name(image)]
-        manifest = [{"Config": name, "RepoTags": tags, "Layers": [f"{digest}/layer.tar"]}]
-        with tarfile.open(draft, "w") as archive:
-            for path, content in (
-                (name, config),
-                (f"{digest}/layer.tar", layer),
-                ("manifest.json", json.dumps(manifest).encode()),
-            ):
-                entry = tarfile.TarInfo(path)
-                entry.size = len(content)
-                archive.addfile(entry, io.BytesIO(content))
+    return lambda draft: write_archive(draft, full_name(image), root.read_bytes(), _CONFIG[image])
 
-    return write
+
+def write_archive(draft: Path, name: str, layer: bytes, config: dict[str, Any]) -> None:
+    """An image of this one layer (a tar) by its full name."""
+    digest = hashlib.sha256(layer).hexdigest()
+    about = json.dumps(
+        {
+            "architecture": _ARCHITECTURES.get(platform.machine(), platform.machine()),
+            "os": "linux",
+            "config": config,
+            "rootfs": {"type": "layers", "diff_ids": [f"sha256:{digest}"]},
+        }
+    ).encode()
+    described = f"{hashlib.sha256(about).hexdigest()}.json"
+    manifest = [{"Config": described, "RepoTags": [name], "Layers": [f"{digest}/layer.tar"]}]
+    with tarfile.open(draft, "w") as archive:
+        for path, content in (
+            (described, about),
+            (f"{digest}/layer.tar", layer),
+            ("manifest.json", json.dumps(manifest).encode()),
+        ):
+            entry = tarfile.TarInfo(path)
+            entry.size = len(content)
+            archive.addfile(entry, io.BytesIO(content))

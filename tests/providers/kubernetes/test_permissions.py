@@ -27,6 +27,8 @@ from tests.lab.kubernetes.autoscaler import POOL, provisioning_requests
 from tests.lab.kubernetes.gpus import gpu_uuid
 from tests.lab.kubernetes.kubernetes_lab import MANIFEST, permit
 from tests.lab.kubernetes.lab import Kubernetes
+from tests.lab.kubernetes.python_image import PYTHON, archive
+from tests.lab.kubernetes.topologies import topologies, topology
 from tests.providers.kubernetes.specs import script
 from tests.waiting import until
 
@@ -34,7 +36,8 @@ pytestmark = [pytest.mark.xdist_group("kubernetes"), pytest.mark.slow]
 Right = tuple[str, str, str]
 """API group, resource and verb."""
 _PATH = re.compile(
-    r"/api(?:s/(?P<group>[^/]+))?/v1(?:/namespaces/[^/]+)?/(?P<resource>[^/]+)(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/?]+))?"
+    r"/api(?:s/(?P<group>[^/]+))?/v1(?:alpha[0-9])?(?:/namespaces/[^/]+)?/(?P<resource>[^/]+)"
+    r"(?:/(?P<name>[^/]+))?(?:/(?P<sub>[^/?]+))?"
 )
 WATCHED = {("", "events", "watch"), ("", "persistentvolumeclaims", "watch")}
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -153,9 +156,22 @@ def share_a_gpu(provider: KubernetesProvider) -> None:
         provider.remove(spec.id)
 
 
+def look_closer(lab: Kubernetes, provider: KubernetesProvider) -> None:
+    """At a node by a pod, and at what others have found out of one."""
+    for node in lab.pair():
+        node.take(archive())
+    found, failed = provider.probe(frozenset({"n0"}), PYTHON)
+    assert found and not failed
+    (simulated,) = lab.kwok(1, cores=True)
+    with topologies(lab, topology(simulated, [("48", "768Gi"), ("48", "256Gi")])):
+        found, _ = provider.hardware(frozenset({simulated}))
+    assert [numa.memory >> 30 for numa in found[simulated].numa_nodes] == [768, 256]
+
+
 def test_the_permissions_of_the_manifest_suffice_and_are_used(
-    bai: Recorded, capfd: pytest.CaptureFixture[str]
+    bai: Recorded, kubernetes: Kubernetes, capfd: pytest.CaptureFixture[str]
 ) -> None:
+    look_closer(kubernetes, KubernetesProvider(bai, Options(namespace="bai")))
     provider = KubernetesProvider(bai, Options(namespace="bai"))
     cut_off(bai, provider, gang(1))
     for number in (1, 2):
