@@ -11,7 +11,7 @@ from itertools import combinations
 from typing import NamedTuple, TypeVar
 
 from schemas.hardware.anonymous import is_anonymous
-from schemas.hardware.model import Disk, Gpu, Hardware, Link, Nic, NumaNode, PageSize, Software
+from schemas.hardware.model import Disk, Gpu, Hardware, Link, LinkKind, Nic, NumaNode, PageSize, Software
 
 UNKNOWN_MEMORY = "memory and huge pages of each NUMA node (taken for equal parts), and NUMA distances"
 UNKNOWN_LINKS = "direct links between GPUs"
@@ -284,14 +284,21 @@ def _links(
             continue
         key = frozenset((a, b)), link.kind in DIRECT
         if not (key in found and (link.kind == "SYS" or link.kind in DIRECT)):
-            found[key] = link.model_copy(update={"a": a, "b": b})
+            found[key] = _link(a, b, link.kind, link.count)
     if not seen.knows_cores:
-        for near in _near(told, ids, every):
-            found.setdefault((frozenset((near.a, near.b)), False), near)
+        for a, b in _near(told, ids, every):
+            key = frozenset((a, b)), False
+            if key not in found:
+                found[key] = _link(a, b, "NODE")
     return tuple(found.values())
 
 
-def _near(told: Hardware, ids: Mapping[str, str], devices: Sequence[Gpu | Nic]) -> Iterator[Link]:
+def _link(a: str, b: str, kind: LinkKind, count: int = 1) -> Link:
+    """Of values that a link has had already: there are hundreds for a machine, and many machines."""
+    return Link.model_construct(a=a, b=b, kind=kind, count=count)
+
+
+def _near(told: Hardware, ids: Mapping[str, str], devices: Sequence[Gpu | Nic]) -> Iterator[tuple[str, str]]:
     """Pairs of one NUMA node, as told, where the place of a device itself is not kept."""
     every: list[Gpu | Nic] = [*told.gpus, *told.nics]
     homes = {ids[each.id]: each.numa_node for each in every if each.id in ids}
@@ -300,7 +307,7 @@ def _near(told: Hardware, ids: Mapping[str, str], devices: Sequence[Gpu | Nic]) 
     for a, b in combinations(devices, 2):
         beside = not (a.pcie_path and b.pcie_path and a.pcie_path[0] == b.pcie_path[0])
         if homes.get(a.id) is not None and homes.get(a.id) == homes.get(b.id) and beside:
-            yield Link(a=a.id, b=b.id, kind="NODE")
+            yield a.id, b.id
 
 
 def _join(names: Sequence[str]) -> str:
