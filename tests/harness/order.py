@@ -39,7 +39,7 @@ _FOLDERS = (
     "tests/integration/", "tests/examples/", "tests/roles/", "tests/test_labs.py", "tests/test_wheel.py",
     "tests/providers/process/", "tests/providers/docker/", "tests/providers/kubernetes/",
     "tests/providers/gpu/", "tests/providers/ansible/", "tests/providers/ssh/", "tests/providers/storage/",
-    "tests/providers/health/", "tests/hardware/",
+    "tests/providers/health/", "tests/hardware/", "tests/bai/web/browser/",
     "tests/security/test_session_", "tests/security/test_as_an_ordinary_user.py",
 )  # fmt: skip
 _SHOWN = re.compile(
@@ -47,6 +47,8 @@ _SHOWN = re.compile(
 )
 """In the text of a file outside of these folders that has real tests, or of a `conftest.py` beside it. To
 read costs less than to import, in each worker, only to find that none of the tests is of this part."""
+_WHOLLY = re.compile(rf"^pytestmark = .*\bmark\.(?:{'|'.join(_MARKS)})\b", re.MULTILINE)
+"""In the text of a file outside of these folders that has only real tests."""
 _ON_A_SERVER = re.compile(r"[\[-]postgresql[\]-]")
 """Of a test over several stores, the one that needs a database server."""
 
@@ -95,13 +97,18 @@ def _shows_real_tests(path: Path) -> bool:
     )
 
 
+@functools.cache
+def _is_wholly_real(path: Path) -> bool:
+    return _WHOLLY.search(path.read_text()) is not None
+
+
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
     """The quick part does not import what is real as a whole, nor the real part what has nothing real."""
     part = config.getoption("markexpr", "")
     name = collection_path.relative_to(config.rootpath).as_posix()
     in_folder = f"{name}/".startswith(_FOLDERS)
     is_test = collection_path.name.startswith("test_") and collection_path.suffix == ".py"
-    other = (part == QUICK and in_folder) or (
+    other = (part == QUICK and (in_folder or (is_test and _is_wholly_real(collection_path)))) or (
         part == REAL and is_test and not in_folder and not _shows_real_tests(collection_path)
     )
     return True if other else None
