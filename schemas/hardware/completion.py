@@ -32,7 +32,7 @@ class _Pairs(NamedTuple):
 
 def complete(seen: Hardware, told: Hardware, source: str, *, declared: bool = False) -> Hardware:
     """What is seen, completed. `source`: who told, in words. `declared`: GPUs that only the document has stay
-    there, for whoever knows whether they can be given away now."""
+    there, as long as there are no more than it has, for whoever knows whether they can be given away now."""
     doubts = contradictions(seen, told)
     said = tuple(f"{source} says {doubt}" for doubt in doubts)
     if seen.architecture != told.architecture:
@@ -42,9 +42,11 @@ def complete(seen: Hardware, told: Hardware, source: str, *, declared: bool = Fa
     known = frozenset(each.id for each in numa) if seen.knows_cores else frozenset()
     gpus, nics = _completed_devices(seen, pairs, known)
     if declared:
-        # Those that the document names are among those that are counted, whichever they are.
+        # Those that the document names are among those that are counted without a name, or came in their
+        # place.
         counted = {gpu.slot for gpu in gpus if is_anonymous(gpu.id)}
-        more = (gpu for gpu in _only_told(gpus, told.gpus, pairs.gpus) if gpu.slot not in counted)
+        others = _only_told(gpus, told.gpus, pairs.gpus)
+        more = [gpu for gpu in others if gpu.slot not in counted][: max(0, len(told.gpus) - len(gpus))]
         gpus = (*gpus, *(_placed(gpu, known) for gpu in more))
         gpus = tuple(gpu.model_copy(update={"index": at}) for at, gpu in enumerate(gpus))
     links = _links(seen, told, pairs, gpus, nics)

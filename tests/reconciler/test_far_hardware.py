@@ -215,11 +215,11 @@ def test_a_document_completes_what_the_cluster_tells(repository: Path) -> None:
     documents = (repository / "all.yaml").read_text()
     named = documents.replace("address: 10.0.0.1,", "address: 10.0.0.1, hardwareFrom: one.json,")
     (repository / "all.yaml").write_text(named)
-    provider = Told({"one": gpus("GPU-a", "GPU-c"), "two": gpus()})
+    provider = Told({"one": gpus("GPU-a"), "two": gpus()})
     for _ in range(2):
         with opened(repository, provider) as workspace:
             known = workspace.find_hardware()
-            assert [each.id for each in known.hardware["one"].gpus] == ["GPU-a", "GPU-c", "GPU-b"]
+            assert [each.id for each in known.hardware["one"].gpus] == ["GPU-a", "GPU-b"]
             assert known.hardware["one"].gpus[0].pcie_path == ("0000:00:01.0", "0000:10:00.0")
             assert not known.hardware["one"].knows_cores, "nobody gives them one by one"
             assert set(known.remote) <= {"two"}, "nothing of it is remembered: it is made anew"

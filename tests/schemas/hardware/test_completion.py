@@ -146,6 +146,11 @@ def test_gpus_of_a_document_stay_and_those_of_an_earlier_look_go() -> None:
     stay = complete(seen(gpu(1)), machine, SOURCE, declared=True).gpus
     assert {each.id for each in stay} == {"GPU-0", "GPU-1", "GPU-2"}
     assert [each.index for each in stay] == [0, 1, 2]
+    counted = [{"id": f"n0:nvidia.com/gpu:{number}", "index": number} for number in range(3)]
+    there = complete(seen(*counted), machine, SOURCE, declared=True).gpus
+    assert [each.id for each in there] == [each["id"] for each in counted], (
+        "they are the same, without a name"
+    )
     assert [
         each.id for each in complete(seen(gpu(1)), told(gpus=[located(1)]), SOURCE, declared=True).gpus
     ] == ["GPU-1"], "what is known by its place alone is the same one"
