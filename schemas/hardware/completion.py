@@ -53,7 +53,7 @@ def complete(seen: Hardware, told: Hardware, source: str, *, declared: bool = Fa
     left = set()
     if spread:
         left.add(UNKNOWN_MEMORY)
-    if UNKNOWN_LINKS not in told.unknown and len(told.gpus) >= len(seen.gpus) > 0:
+    if UNKNOWN_LINKS not in told.unknown and len(pairs.gpus) == len(seen.gpus):
         left.add(UNKNOWN_LINKS)
     return seen.model_copy(
         update={
@@ -78,7 +78,7 @@ def describe(seen: Hardware, looked: Hardware) -> Hardware:
     gpus, nics = _completed_devices(seen, pairs, frozenset(each.id for each in looked.numa_nodes))
     others = _only_told(nics, looked.nics, pairs.nics)
     unpublished = [gpu.pci or gpu.id for gpu in _only_told(gpus, looked.gpus, pairs.gpus)]
-    left = [f"GPUs that no driver publishes: {_join(unpublished)}"] if unpublished else []
+    left = [f"GPUs at {_join(unpublished)}: no driver publishes which ones"] if unpublished else []
     left += [what for what in seen.unknown if what == UNKNOWN_LINKS and what not in looked.unknown]
     return looked.model_copy(
         update={

@@ -226,6 +226,6 @@ def test_a_look_from_inside_is_described_whole() -> None:
     ]  # fmt: skip
     assert [each.id for each in found.nics] == ["mlx5_0"]
     assert [(each.a, each.b) for each in found.links] == [("GPU-0", "mlx5_0")]
-    assert found.unknown == ("GPUs that no driver publishes: 0000:06:00.0", UNKNOWN_LINKS)
+    assert found.unknown == ("GPUs at 0000:06:00.0: no driver publishes which ones", UNKNOWN_LINKS)
     assert [*hardware_rules(found, ())] == []
     assert complete(before, found, SOURCE) == complete(before, complete(before, found, SOURCE), SOURCE)
