@@ -9,6 +9,9 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 
 from bai import __version__
+from bai.web.apps.routes import links as app_links
+from bai.web.apps.routes import opening as app_opening
+from bai.web.apps.table import AppTable
 from bai.web.auth.roles import Access
 from bai.web.cluster_loops import ClusterLoops
 from bai.web.dependencies import RETRY_AFTER
@@ -60,10 +63,10 @@ Who asks sends `Authorization: Bearer ...`: a token of the access file, or one t
 signed. Viewers of some projects get what is theirs; what is about all projects at once answers 403 to them,
 what is another project's 404."""
 
-_MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives)
+_MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives, app_links)
 _PAGES = (
     login, static_files, live_news, cluster_pages, session_pages, file_pages, uploads, terminal_pages,
-    plan_routes, order_routes, report_pages, administration, proposals, numbers_pages,
+    plan_routes, order_routes, report_pages, administration, proposals, numbers_pages, app_opening,
 )  # fmt: skip
 
 
@@ -85,6 +88,7 @@ def create_app(
     app.state.loops, app.state.access, app.state.webhook_verifier = loops, access, webhook_verifier
     app.state.metrics, app.state.panel = Metrics(loops), Panel(loops, options.cookie_secret)
     app.state.code_flow = CodeFlow(app.state.panel.sealer, options.public_url)
+    app.state.apps = AppTable(loops)
     app.state.transfers, app.state.largest_upload = Transfers(), options.largest_upload
     app.state.planning = planning = PlanningQueue()
     app.state.proposals = ProposalDesks(loops.clusters, options.proposals, planning)

@@ -110,6 +110,13 @@ class OrderAnswer(Answer):
     ended: list[str] = []
 
 
+class AppLinkAnswer(Answer):
+    """A link that opens an app for whoever has it, until then."""
+
+    url: str
+    until: str
+
+
 class Refusal(Answer):
     """Why not."""
 

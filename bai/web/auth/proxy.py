@@ -20,8 +20,13 @@ class ProxyAuthenticator:
     grants: Grants
 
     def authenticate(self, headers: Mapping[str, str], peer: str) -> Principal | None:
+        found = self.identity(headers, peer)
+        return None if found is None else self.grants.principal(found)
+
+    def identity(self, headers: Mapping[str, str], peer: str) -> Identity | None:
+        """Whom it says; None where nobody is named, or it is not the proxy that does."""
         name = headers.get(self.user, "").strip()
         if not name or not within(peer, self.networks):
             return None
         groups = (part.strip() for part in headers.get(self.groups, "").split(","))
-        return self.grants.principal(Identity(name, frozenset(filter(None, groups))))
+        return Identity(name, frozenset(filter(None, groups)))

@@ -11,6 +11,7 @@ import base64
 import hashlib
 import hmac
 import secrets
+from collections.abc import Iterable
 
 from cryptography.fernet import Fernet, InvalidToken
 from starlette.requests import HTTPConnection, Request
@@ -61,11 +62,15 @@ class CookieSealer:
 
     def __init__(self, secret: str = "") -> None:
         key = hashlib.sha256(secret.encode()).digest() if secret else secrets.token_bytes(32)
-        self._fernet = Fernet(base64.urlsafe_b64encode(key))
+        self._key, self._fernet = key, Fernet(base64.urlsafe_b64encode(key))
         self._form_key = hmac.digest(key, b"form token", "sha256")
-        self.identities = SealedBox(key, "identity", LIFETIME)
-        self.browsers = SealedBox(key, "browser", BEGUN_LIFETIME)
-        self.states = SealedBox(key, "state", BEGUN_LIFETIME)
+        self.identities = self.box("identity", LIFETIME)
+        self.browsers = self.box("browser", BEGUN_LIFETIME)
+        self.states = self.box("state", BEGUN_LIFETIME)
+
+    def box(self, purpose: str, lifetime: int) -> SealedBox:
+        """With a key of its own."""
+        return SealedBox(self._key, purpose, lifetime)
 
     def seal(self, token: str) -> str:
         """Raises TooLong."""
@@ -80,6 +85,13 @@ class CookieSealer:
             return self._fernet.decrypt(sealed.encode(), ttl=LIFETIME).decode()
         except (InvalidToken, UnicodeError):
             return ""
+
+    def sealed_at(self, sealed: str) -> int:
+        """When `seal` made it, in seconds since the epoch. Raises ValueError for what it has not made."""
+        try:
+            return self._fernet.extract_timestamp(sealed.encode())
+        except InvalidToken:
+            raise ValueError("this was not sealed here") from None
 
     def form_token(self, sealed: str) -> str:
         """What forms of whoever has this cookie bring along."""
@@ -98,15 +110,17 @@ def is_encrypted(request: HTTPConnection) -> bool:
 
 def read_cookie(request: HTTPConnection, name: str = LOGIN) -> str:
     """As it is sealed; empty without one, and where there are two: one of them is somebody else's."""
+    sent = (value for key, value in request.headers.raw if key.lower() == b"cookie")
+    return single_cookie(sent, full_name(name, secure=is_encrypted(request)))
+
+
+def single_cookie(sent: Iterable[bytes], name: str) -> str:
+    """The value of the cookie with this whole name, of `Cookie` headers; empty without one, and where there
+    are two."""
     # Starlette's own reading takes names for ours that have odd blanks before them, which browsers let other
     # hosts set, although they begin with `__Host-`.
-    wanted = _full_name(request, name).encode()
-    pairs = (
-        pair.strip(b" \t").partition(b"=")
-        for key, value in request.headers.raw
-        if key.lower() == b"cookie"
-        for pair in value.split(b";")
-    )
+    wanted = name.encode()
+    pairs = (pair.strip(b" \t").partition(b"=") for value in sent for pair in value.split(b";"))
     found = {value.strip(b' \t"') for key, _, value in pairs if key == wanted}
     return found.pop().decode("latin-1") if len(found) == 1 else ""
 
@@ -117,10 +131,11 @@ def set_cookie(
     """Kept for so many seconds; an empty one is taken away."""
     secure = is_encrypted(request)
     response.set_cookie(
-        _full_name(request, name), sealed, max_age=int(lifetime) if sealed else 0, path="/",
+        full_name(name, secure=secure), sealed, max_age=int(lifetime) if sealed else 0, path="/",
         secure=secure, httponly=True, samesite="lax",
     )  # fmt: skip
 
 
-def _full_name(request: HTTPConnection, name: str) -> str:
-    return f"__Host-{name}" if is_encrypted(request) else name
+def full_name(name: str, *, secure: bool) -> str:
+    """As browsers know it."""
+    return f"__Host-{name}" if secure else name

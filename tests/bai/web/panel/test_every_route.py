@@ -60,6 +60,9 @@ OURS: Values = {
     "action": ("end",),
     "target": ("Session/p/own",),
     "path": ("kept.txt",),
+    "app": ("jupyter",),
+    "to": ("https://jupyter--served--p.apps.example/tree",),
+    "browser": ("b" * 43,),
 }
 """By the names of parameters, what of them leads somewhere."""
 THEIRS: Values = {
@@ -79,6 +82,8 @@ THEIRS: Values = {
     "user": (f"{SECRET}-user",),
     "target": (f"Session/{SECRET}/{SECRET}-run",),
     "volume": (f"{SECRET}-volume",),
+    "app": (SECRET,),
+    "to": (f"https://{SECRET}--{SECRET}-full--{SECRET}.apps.example/",),
 }
 """The same of the other project: whoever asks knows these words, and is told no more."""
 OPEN = ("/login", "/assets/", "/healthz", "/readyz", "/openapi.json", "/api/v1/login")
@@ -93,6 +98,20 @@ apiVersion: bai/v1
 kind: User
 metadata: {{name: {SECRET}-user, annotations: {{note: {SECRET}-user-note}}}}
 spec: {{projects: [{SECRET}], email: {SECRET}-mail@{SECRET}.example}}
+---
+apiVersion: bai/v1
+kind: AppProxy
+metadata: {{name: apps, annotations: {{note: {SECRET}-apps-note}}}}
+spec: {{url: "https://*.apps.example"}}
+---
+apiVersion: bai/v1
+kind: Session
+metadata: {{name: served, project: p}}
+spec:
+  command: [sleep, inf]
+  ports: [{{name: jupyter, port: 8888}}]
+  resources: {{cpu: 1}}
+  placement: {{nodeSelector: {{rack: none}}}}
 ---
 apiVersion: bai/v1
 kind: Quota
@@ -394,6 +413,10 @@ def keeps_its_answers_ours(world: Lab, made: Walker) -> None:
         assert not any(name.startswith("access-control-") for name in headers), address
 
 
+APPS_OWN = re.escape("//jupyter--served--p.apps.example/.bai/open?code=")
+"""Where alone a page leads that is not of this server."""
+
+
 @pytest.mark.parametrize(
     "word", [f"{HOSTILE}/x", "a\r\nX-Injected: yes\r\n\r\n<img src=x>", "//evil.test/%2e%2e"]
 )
@@ -412,7 +435,7 @@ def test_what_an_address_says_is_text_and_no_header(world: Lab, word: str) -> No
         assert re.match(r"/(?!/)|$", answer.headers.get("location", "")), asked
         if answer.headers.get("content-type", "").startswith("text/html"):
             assert "<img" not in text and "60481729" not in text, asked
-            assert not re.search(r"""(href|src|action)="?(https?:|//)""", text), asked
+            assert not re.search(rf"""(href|src|action)="?(https?:(?!{APPS_OWN})|//)""", text), asked
 
 
 @dataclass

@@ -1,0 +1,150 @@
+"""What the gate answers below `/.bai/` of each app's host: where a login comes to its end, where a link leads
+to, and where one leaves. None of it reaches an app.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import parse_qsl, quote, urlencode
+
+from starlette.concurrency import run_in_threadpool
+
+from bai.web.apps.answers import Answer, Notice, notice, redirect
+from bai.web.apps.app_cookies import APP, BEGUN, AppCookies, AppLogin, cookie_of, set_cookie
+from bai.web.apps.decision import ELSEWHERE, LINK_ENDED, Asker, LinkVisitor, foreign, link_opens, refusal
+from bai.web.apps.request_head import DOORS, onward_path
+from bai.web.apps.tickets import AppLinks, LoginCodes
+from bai.web.panel.access.cookies import BEGUN_LIFETIME, CookieSealer, TooLong
+from reconciler.values.records import Audit
+from schemas.problems.errors.base import BaiError
+
+if TYPE_CHECKING:
+    from bai.web.apps.request_head import RequestHead
+    from bai.web.apps.table import FoundApp
+    from reconciler.values.apps.app import App
+
+OPEN, LINK, LEAVE = f"{DOORS}open", f"{DOORS}link", f"{DOORS}leave"
+LONGEST_ONWARD = 500
+"""Characters, quoted, of an address that a login leads back to: providers bound the length of what they carry
+along (`code_flow.LONGEST_NEXT`)."""
+_LONGEST_QUERY = 10_000
+_OPEN_APP = "Open the app"
+_NOTHING = "There is nothing here"
+
+
+@dataclass(frozen=True, slots=True)
+class Knock:
+    """A request at a door."""
+
+    head: RequestHead
+    found: FoundApp
+    asker: Asker
+
+    @property
+    def host(self) -> str:
+        return self.head.request.host
+
+    @property
+    def secure(self) -> bool:
+        return self.found.site.secure
+
+    def field(self, name: str) -> str:
+        """Of the query; empty for none, and for two."""
+        query = self.head.request.uri.partition("?")[2]
+        if len(query) > _LONGEST_QUERY:
+            return ""
+        values = [value for key, value in parse_qsl(query) if key == name]
+        return values[0] if len(values) == 1 else ""
+
+
+class AppDoors:
+    """`clock`: seconds since the epoch. `public_url`: of the panel, where people log in."""
+
+    def __init__(
+        self, sealer: CookieSealer, cookies: AppCookies, public_url: str,
+        clock: Callable[[], float] = time.time,
+    ) -> None:  # fmt: skip
+        self._cookies, self._public_url, self._clock = cookies, public_url, clock
+        self._codes, self._links = LoginCodes(sealer, clock), AppLinks(sealer)
+
+    def lead_to_login(self, head: RequestHead, found: FoundApp) -> Answer:
+        """To the panel, and from there back; the browser remembers that it has begun."""
+        host, secure = head.request.host, found.site.secure
+        held = self._codes.browser_cookie(host, cookie_of(head.cookies, BEGUN, secure=secure))
+        onward = found.site.origin(host) + onward_path(head.request.uri)
+        if len(quote(onward, safe="")) > LONGEST_ONWARD:
+            onward = found.site.origin(host) + "/"
+        query = urlencode({"to": onward, "browser": self._codes.browser(host, held)})
+        cookie = set_cookie(BEGUN, held, BEGUN_LIFETIME, secure=secure)
+        return redirect(f"{self._public_url}/apps/open?{query}", (cookie,))
+
+    async def answer(self, knock: Knock) -> Answer:
+        """Whom it lets in nowhere does not hear whether there is such an app."""
+        request = knock.head.request
+        path, origin = request.uri.partition("?")[0], knock.found.site.origin(knock.host)
+        if request.websocket or foreign(request, origin, cookie=True):
+            return notice(403, Notice(ELSEWHERE), html=request.html)
+        if path == OPEN and request.method == "GET" and request.navigates:
+            return self._open(knock)
+        if path == LINK and request.method == "GET" and request.navigates:
+            return await self._link(knock)
+        if path == LEAVE and request.method in ("GET", "POST"):
+            return self._leave(knock)
+        return notice(404, Notice(_NOTHING, onward=(_OPEN_APP, "/")), html=request.html)
+
+    def _open(self, knock: Knock) -> Answer:
+        begun = cookie_of(knock.head.cookies, BEGUN, secure=knock.secure)
+        try:
+            redeemed = self._codes.redeem(knock.host, knock.field("code"), begun)
+            return self._let_in(knock, redeemed.login, onward_path(redeemed.path))
+        except (PermissionError, TooLong) as error:
+            said = Notice("You are not logged in", [f"{error}."], onward=("Try again", "/"))
+            return notice(403, said, html=knock.head.request.html)
+
+    async def _link(self, knock: Knock) -> Answer:
+        app, html = knock.found.app, knock.head.request.html
+        link = self._links.open(knock.host, knock.field("token"))
+        if app is None or link is None or not link_opens(link, app, self._clock()):
+            return notice(403, Notice(LINK_ENDED), html=html)
+        principal = knock.asker.principal
+        if principal is not None and refusal(principal, app, knock.found.owners) is None:
+            return redirect("/")  # They are more than a link's.
+        if self._links.used.first(link.id, link.until, self._clock()):
+            try:
+                await run_in_threadpool(_write_down, knock, app, link)
+            except BaiError:
+                self._links.used.forget(link.id)
+                said = Notice("Not yet", ["That this link is used cannot be written down just now."], 5)
+                return notice(503, said, html=html)
+        login = AppLogin("link", (link.id, link.kernel, link.by), link.until)
+        return self._let_in(knock, login, "/")
+
+    def _leave(self, knock: Knock) -> Answer:
+        html = knock.head.request.html
+        if knock.head.request.method == "GET":
+            return notice(200, Notice("Log out of this app?", leave=True), html=html)
+        gone = tuple(set_cookie(name, "", 0, secure=knock.secure) for name in (APP, BEGUN))
+        said = Notice("You are logged out of this app", onward=(_OPEN_APP, "/"))
+        return notice(200, said, gone, html=True)
+
+    def _let_in(self, knock: Knock, login: AppLogin, path: str) -> Answer:
+        sealed = self._cookies.seal(knock.host, login)
+        lifetime = max(0.0, login.until - self._clock())
+        return redirect(path, (set_cookie(APP, sealed, lifetime, secure=knock.secure),))
+
+
+def _write_down(knock: Knock, app: App, link: LinkVisitor) -> None:
+    """Raises StoreError."""
+    cluster = knock.found.site.cluster
+    try:
+        peer = str(ipaddress.ip_address(knock.head.peer))
+    except ValueError:
+        peer = "an address that is not known"
+    workspace = cluster.loop.workspace
+    cause = f"app {app.name}: first opened from {peer}, by a link of {link.by}"
+    entry = Audit("open-link", app.identity, workspace.clock.now(), cause, f"a link of {link.by}")
+    workspace.store.record_audit(cluster.name, entry)

@@ -1,0 +1,143 @@
+"""Which app an address is of, as the last pass of its cluster saw it: nobody is asked for a request."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from bai.queries.resources import owner_names
+from bai.web.cluster_loops import ClusterLoops, ServedCluster
+from reconciler.controller.cycle import ReconcileCycle
+from reconciler.values.apps.app import App, app_label
+from reconciler.values.apps.directory import AppDirectory
+from schemas.kinds.app_proxy import AppProxy
+from schemas.kinds.parts.apps import ACCESS_LEVELS
+
+if TYPE_CHECKING:
+    from reconciler.values.state import Existing
+    from schemas.kinds.session import Session
+    from schemas.repository.repository import Repository
+
+_MOST_FOUND = 4096
+
+
+@dataclass
+class AppSite:
+    """Where the apps of one cluster are, as of one pass of it."""
+
+    cluster: ServedCluster
+    directory: AppDirectory
+    sessions: Mapping[str, Session]
+    repository: Repository
+    existing: Mapping[str, Existing]
+    _found: dict[str, FoundApp] = field(default_factory=dict)
+
+    @property
+    def proxy(self) -> AppProxy:
+        return self.directory.proxy
+
+    @cached_property
+    def secure(self) -> bool:
+        """Whether browsers come by HTTPS, whoever ends that."""
+        return self.proxy.spec.url.startswith("https:")
+
+    @cached_property
+    def scheme(self) -> str:
+        return "https" if self.secure else "http"
+
+    @cached_property
+    def _ending(self) -> str:
+        return self.proxy.spec.url.partition("*")[2]
+
+    def covers(self, host: str) -> bool:
+        """Whether an app could have this address."""
+        return host.endswith(self._ending) and "." not in host[: -len(self._ending)]
+
+    def at(self, host: str) -> FoundApp:
+        """`host` as browsers name it, with its port."""
+        known = self._found.get(host)
+        if known is not None:
+            return known
+        made = self._look(host.removesuffix(self._ending))
+        if made.app is not None and len(self._found) < _MOST_FOUND:
+            self._found[host] = made
+        return made
+
+    def has(self, name: str) -> bool:
+        """Whether there is an app with this host name, without a port."""
+        domain = f".{self.proxy.spec.domain}"
+        return name.endswith(domain) and self._look(name.removesuffix(domain)).app is not None
+
+    def named(self, project: str, session: str, name: str) -> FoundApp:
+        return self._look(app_label(name, session, project))
+
+    def origin(self, host: str) -> str:
+        return f"{self.scheme}://{host}"
+
+    def _look(self, label: str) -> FoundApp:
+        app = self.directory.find(label, self.existing)
+        if app is None:
+            return FoundApp(self, None, frozenset())
+        widest = self.proxy.spec.widest
+        if ACCESS_LEVELS.index(app.access) > ACCESS_LEVELS.index(widest):
+            app = replace(app, access=widest)
+        owners = owner_names({app.owner}, self.repository) if app.owner else frozenset[str]()
+        return FoundApp(self, app, owners)
+
+
+@dataclass(frozen=True, slots=True)
+class FoundApp:
+    """What an address below a site is of; `app` None: of nothing. `owners`: names in lower case by which the
+    owner of its session is known."""
+
+    site: AppSite
+    app: App | None
+    owners: Collection[str]
+
+
+class AppTable:
+    """All apps of a server."""
+
+    def __init__(self, loops: ClusterLoops) -> None:
+        self._loops = loops
+        self._known: dict[str, tuple[ReconcileCycle, AppSite | None]] = {}
+
+    def at(self, host: str) -> FoundApp | None:
+        """None for an address that none of them could have."""
+        for name in self._loops.clusters:
+            site = self.site(name)
+            if site is not None and site.covers(host):
+                return site.at(host)
+        return None
+
+    def has(self, name: str) -> bool:
+        """Whether there is an app with this host name, on whichever port browsers come."""
+        sites = filter(None, map(self.site, self._loops.clusters))
+        return any(site.has(name) for site in sites)
+
+    def site(self, cluster: str) -> AppSite | None:
+        """None where no documents say where its apps are, and before there was a pass."""
+        served = self._loops.clusters[cluster]
+        done = served.good
+        if done is None or done.desired is None or done.actual is None:
+            return None
+        known = self._known.get(cluster)
+        if known is not None and known[0] is done:
+            return known[1]
+        site = _site_of(served, done, known[1] if known is not None else None)
+        self._known[cluster] = done, site
+        return site
+
+
+def _site_of(served: ServedCluster, done: ReconcileCycle, before: AppSite | None) -> AppSite | None:
+    assert done.desired is not None and done.actual is not None
+    repository, sessions = done.desired.repository, done.desired.sessions()
+    proxies = (each for each in repository.of(AppProxy) if repository.cluster_of(each) == served.name)
+    proxy = next(proxies, None)
+    if proxy is None:
+        return None
+    same = before is not None and before.proxy is proxy and before.sessions is sessions
+    directory = before.directory if same and before is not None else AppDirectory(proxy, sessions)
+    return AppSite(served, directory, sessions, repository, done.actual.existing)
