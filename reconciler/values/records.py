@@ -323,7 +323,7 @@ class Audit:
     verb: str
     """`create`, `update`, `replace`, `delete`, `failed`, `override` (of a Policy); `download` and `upload` of
     files; `propose` of a change that was pushed; `apply`, `unlock`, `rebuild`, `restore`, `move`;
-    `open-terminal`, `close-terminal`."""
+    `open-terminal`, `close-terminal`; `share-app` and `open-link` of links to apps."""
     resource: str
     at: float
     cause: str = ""

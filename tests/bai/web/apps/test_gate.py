@@ -9,7 +9,9 @@ import time
 from dataclasses import replace
 from urllib.parse import quote
 
+import jwt
 import pytest
+from cryptography.hazmat.primitives.asymmetric import rsa
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -432,3 +434,46 @@ def test_before_there_is_a_pass_no_address_is_an_apps(tmp_path_factory: pytest.T
     assert lab.ask(headers=PAGES).status == 302
     lab.drop("proxy")
     lab.close()
+
+
+class KnownKeys(IssuerKeys):
+    """Those of a provider that was asked already."""
+
+    def __init__(self, key: rsa.RSAPrivateKey) -> None:
+        super().__init__("https://login.example")
+        self._key = jwt.PyJWK.from_json(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key()), "RS256")
+        self.asked = 0
+
+    def candidates(self, kid: str | None, algorithm: str) -> list[jwt.PyJWK]:
+        self.asked += 1
+        return [self._key]
+
+
+def test_signed_tokens_open_apps_are_checked_now_and_then_and_reach_none(app_lab: AppLab) -> None:
+    key = rsa.generate_private_key(65537, 2048)
+    rules = TokenRules("https://login.example", ["bai"], frozenset({"RS256"}), 0.0, "sub", "groups")
+    keys = KnownKeys(key)
+    judge = OidcAuthenticator(rules, keys, Grants([Grant(Role.operator, users=frozenset({"kim"}))]))
+    named = StaticAccess([*app_lab.access.authenticators, judge])
+    app_lab.app.state.access = named
+    gate = create_gate(app_lab.hub, named, app_lab.sealer, PANEL, lambda app: "x")
+
+    def signed(seconds: float, issuer: str = "https://login.example") -> str:
+        claims = {"iss": issuer, "aud": "bai", "sub": "kim", "exp": int(time.time() + seconds)}
+        return jwt.encode(claims, key, algorithm="RS256")
+
+    good, over, others = signed(600), signed(-600), signed(600, "https://other.example")
+    for _ in range(20):
+        told = app_lab.ask(gate=gate, headers={**bearer(good), **SCRIPT})
+        assert told.passed and "bai-authorization" not in told.headers
+    assert keys.asked == 1
+    who = app_lab.browser()
+    said = {"Sec-Fetch-Site": "same-origin"}
+    assert who.panel.post("/login", data={"credential": good}, headers=said).status_code == 303
+    assert who.open(gate=gate).passed
+    held = {"Cookie": f"__Host-bai-app={who.jar[HOST]['__Host-bai-app']}"}
+    told = app_lab.ask(gate=gate, headers={**held, **bearer(over)})
+    assert (told.status, "bai-authorization" in told.headers) == (401, False)
+    told = app_lab.ask(gate=gate, headers={**held, **bearer(others)})
+    assert told.headers["bai-authorization"] == f"Bearer {others}", "it is the app's own"
+    assert app_lab.ask(gate=gate, headers=bearer(others)).status == 401
