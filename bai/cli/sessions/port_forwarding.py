@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import contextlib
 import socket
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from schemas.problems.errors.base import BaiError
+from providers.machines.relay import Relay
 from schemas.problems.errors.command import CommandError
 
 if TYPE_CHECKING:
     from providers.machines.base import Stream
 
-CHUNK = 1 << 16
 BACKLOG = 128
+MOST = 4096
+"""Connections of one local port at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,57 +43,14 @@ class Forwarder:
         self._listener = _listen(address, mapping.local)
         self.address: str = self._listener.getsockname()[0]
         self.local: int = self._listener.getsockname()[1]
-        self._open: set[Stream] = set()
-        self._ended = False
-        self._lock = threading.Lock()
 
     def __enter__(self) -> Forwarder:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._relay = Relay(MOST)
+        self._relay.listen(self._listener, self._connect, self._say, MOST)
         return self
 
     def __exit__(self, *_: object) -> None:
-        with contextlib.suppress(OSError):
-            self._listener.shutdown(socket.SHUT_RDWR)
-        self._listener.close()
-        with self._lock:
-            self._ended = True
-            for stream in self._open:
-                _shut_down(stream)
-
-    def _accept(self) -> None:
-        while True:
-            try:
-                near, _ = self._listener.accept()
-            except OSError:
-                return
-            threading.Thread(target=self._serve, args=(near,), daemon=True).start()
-
-    def _serve(self, near: socket.socket) -> None:
-        with self._tracked(near):
-            try:
-                far = self._connect()
-            except (BaiError, OSError) as error:
-                self._say(error.message if isinstance(error, BaiError) else str(error))
-                return
-            with self._tracked(far):
-                back = threading.Thread(target=pump, args=(far, near), daemon=True)
-                back.start()
-                pump(near, far)
-                back.join()
-
-    @contextlib.contextmanager
-    def _tracked(self, stream: Stream) -> Iterator[None]:
-        """Cut when the forwarder ends; at once, where it has ended while the stream was being made."""
-        with self._lock:
-            self._open.add(stream)
-            if self._ended:
-                _shut_down(stream)
-        try:
-            yield
-        finally:
-            with self._lock:
-                self._open.discard(stream)
-            stream.close()
+        self._relay.close()
 
 
 def _listen(address: str, port: int) -> socket.socket:
@@ -112,21 +68,3 @@ def _listen(address: str, port: int) -> socket.socket:
         why = f"cannot listen on {address}:{port}: {(error.strerror or str(error)).lower()}"
         raise CommandError(why=why, hint="choose another local port; 0:PORT takes any") from error
     return listener
-
-
-def _shut_down(stream: Stream) -> None:
-    with contextlib.suppress(OSError, EOFError, BaiError):
-        stream.shutdown(socket.SHUT_RDWR)
-
-
-def pump(source: Stream, target: Stream) -> None:
-    """Everything from one to the other, which is told then that no more comes. A broken side breaks both."""
-    try:
-        while data := source.recv(CHUNK):
-            target.sendall(data)
-    except (OSError, EOFError):
-        for stream in (source, target):
-            _shut_down(stream)
-        return
-    with contextlib.suppress(OSError, EOFError):
-        target.shutdown(socket.SHUT_WR)

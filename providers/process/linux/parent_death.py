@@ -1,10 +1,16 @@
-"""Ending with one's parent, however that ends. Cheap imports only."""
+"""Ending with one's parent, however that ends. Cheap imports only.
+
+    python parent_death.py PID_OF_THE_PARENT COMMAND...
+
+becomes a command that does so: for who has threads, and can run nothing between fork and exec.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import signal
+import sys
 
 _SET, _GET = 1, 2
 """PR_SET_PDEATHSIG, PR_GET_PDEATHSIG"""
@@ -24,3 +30,8 @@ def ends_with_parent() -> bool:
     number = ctypes.c_int(0)
     ctypes.CDLL(None).prctl(_GET, ctypes.byref(number), 0, 0, 0)
     return number.value != 0
+
+
+if __name__ == "__main__":
+    end_with_parent(int(sys.argv[1]))
+    os.execv(sys.argv[2], sys.argv[2:])

@@ -1,0 +1,94 @@
+"""Apps by URL, put together: Caddy, the gate that it asks, and the ways to kernels."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from bai.web.apps.proxy.caddy_config import AcmeCertificates, Certificates, ProxyConfig, caddy_config
+from bai.web.apps.proxy.caddy_process import CaddyProcess
+from bai.web.apps.proxy.gate_server import GateServer
+from bai.web.apps.proxy.tunnels import Dial, Tunnels
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+GATE_SOCKET = "gate"
+_LONGEST_FOLDER = 70
+"""Characters: a socket's name in it has 32, and its path at most 107."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppProxySettings:
+    """`scheme` and `host` (`*.apps.example`) as browsers know them. `certificates` None: whoever is in front
+    ends TLS, or nobody. `storage`: a folder for certificates and keys."""
+
+    scheme: str
+    host: str
+    certificates: Certificates | None
+    engine: Path
+    storage: Path
+
+
+class AppProxyServer:
+    """From `start` to `close`. `listener`: the socket at which browsers ask, which stays the caller's.
+    `make_gate` is given what knows the ways to kernels' ports, and makes what answers Caddy; `dial` connects
+    to a kernel's port. `say` is given lines for the log."""
+
+    def __init__(
+        self,
+        settings: AppProxySettings,
+        listener: socket.socket,
+        make_gate: Callable[[Tunnels], ASGIApp],
+        dial: Dial,
+        say: Callable[[str], None],
+    ) -> None:
+        self._ending = contextlib.ExitStack()
+        with contextlib.ExitStack() as begun:
+            folder = _private_folder()
+            begun.callback(shutil.rmtree, folder, ignore_errors=True)
+            self.tunnels = Tunnels(folder, dial, say)
+            begun.callback(self.tunnels.close)
+            gate, gate_socket = make_gate(self.tunnels), folder / GATE_SOCKET
+            acme = isinstance(settings.certificates, AcmeCertificates)
+            self._gate = GateServer(gate, gate_socket, permission=acme)
+            begun.callback(self._gate.close)
+            settings.storage.mkdir(mode=0o700, parents=True, exist_ok=True)
+            config = ProxyConfig(
+                f"fd/{listener.fileno()}", settings.scheme, settings.host,
+                _with_permission(settings.certificates, self._gate.permission_url, listener),
+                gate_socket, settings.storage,
+            )  # fmt: skip
+            self.caddy = CaddyProcess(settings.engine, caddy_config(config), folder, listener.fileno(), say)
+            begun.callback(self.caddy.close)
+            self._ending = begun.pop_all()
+
+    def start(self) -> None:
+        """Raises CommandError where Caddy does not start."""
+        self._gate.start()
+        self.caddy.start()
+
+    def close(self) -> None:
+        self._ending.close()
+
+
+def _private_folder() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="bai-apps-"))
+    if len(str(folder)) <= _LONGEST_FOLDER:
+        return folder
+    folder.rmdir()
+    return Path(tempfile.mkdtemp(prefix="bai-apps-", dir="/tmp"))
+
+
+def _with_permission(
+    certificates: Certificates | None, permission: str, listener: socket.socket
+) -> Certificates | None:
+    if not isinstance(certificates, AcmeCertificates):
+        return certificates
+    return replace(certificates, permission=permission, port=listener.getsockname()[1])

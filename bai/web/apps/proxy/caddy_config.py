@@ -1,0 +1,308 @@
+"""Caddy's configuration, which never changes while it runs: one route for all apps.
+
+Whatever a client says under the names of headers that bai and the proxy use is gone before anybody is asked;
+the gate says who may pass, where to, and with which `Cookie` and `Authorization`; an app's answer loses what
+would reach other apps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+Json = dict[str, Any]
+
+OWN_COOKIES = "bai-"
+"""What names of bai's own cookies begin with, after `__Host-` or `__Secure-`."""
+LARGEST_HEAD = 64 * 1024
+"""Bytes of a request's head."""
+_LARGEST_ANSWER_HEAD = 256 * 1024
+_NOT_FROM_CLIENTS = ("Bai-*", "X-Forwarded-*", "Forwarded", "X-Real-Ip", "*_*")
+"""`_`: programs take `X_Forwarded_For` for `X-Forwarded-For`."""
+_NOT_FOR_THE_GATE = ("Connection", "Upgrade", "Expect", "Te", "Trailer", "Content-Length", "Content-Type")
+_BLANKS = "[\\x00-\\x20]*"
+_COOKIE_RULES = (
+    # Browsers of some years ago store `=__Host-x=y` without a name, and send `__Host-x=y`.
+    {"search_regexp": f"(?i)^[\\x00-\\x20=]*__(host|secure)-{OWN_COOKIES}.*$", "replace": ""},
+    # Without a value the attribute says nothing.
+    {"search_regexp": f"(?i);{_BLANKS}domain{_BLANKS}=[^;]*", "replace": ""},
+)
+_SAID = {
+    "Cookie": ("cookie", "{http.request.header.Cookie}"),
+    "Authorization": ("authorization", "{http.request.header.Authorization}"),
+}
+"""What is other for an app than for the gate, with the variables that keep what the client said."""
+_ALLOWED = "{http.reverse_proxy.header.Bai-%s}"
+_TRY_AGAIN = "The server that knows this app does not answer. Please try again in a moment.\n"
+
+
+@dataclass(frozen=True, slots=True)
+class InternalCertificates:
+    """Caddy's own certificate authority signs them."""
+
+
+@dataclass(frozen=True, slots=True)
+class CertificateFiles:
+    certificate: Path
+    key: Path
+
+
+@dataclass(frozen=True, slots=True)
+class AcmeCertificates:
+    """One for each app, when it is first asked for, where `permission` (a URL) says that there is such an
+    app. Whoever signs them asks at port 443, which leads to `port` here."""
+
+    email: str
+    permission: str = ""
+    port: int = 443
+
+
+Certificates = InternalCertificates | CertificateFiles | AcmeCertificates
+
+
+@dataclass(frozen=True, slots=True)
+class ProxyConfig:
+    """`listen`: Caddy's network address (`fd/7`). `scheme` and `host` (`*.apps.example`) as browsers know
+    them; `certificates` None: somebody in front ends TLS, or nobody. `gate`: its unix socket. `storage`: for
+    certificates and keys."""
+
+    listen: str
+    scheme: str
+    host: str
+    certificates: Certificates | None
+    gate: Path
+    storage: Path
+    grace: float = 5.0
+    """Seconds in which requests come to their end when it is told to stop."""
+
+
+def caddy_config(config: ProxyConfig) -> Json:
+    """What `caddy run --config` reads."""
+    apps: Json = {"http": {"grace_period": _seconds(config.grace), "servers": {"apps": _server(config)}}}
+    if config.certificates is not None:
+        apps["tls"] = _tls(config.certificates, config.host)
+        apps["pki"] = {"certificate_authorities": {"local": {"install_trust": False}}}
+    return {
+        "admin": {"disabled": True, "config": {"persist": False}},
+        "logging": {"logs": {"default": _log()}},
+        "storage": {"module": "file_system", "root": str(config.storage)},
+        "apps": apps,
+    }
+
+
+def _log() -> Json:
+    # Each request that an app does not answer would be a line, and 'http.log.error' tells whole requests.
+    return {
+        "level": "INFO",
+        "writer": {"output": "stderr"},
+        "encoder": {"format": "json"},
+        "exclude": ["http.log", "http.stdlib", "http.handlers.reverse_proxy"],
+    }
+
+
+def _server(config: ProxyConfig) -> Json:
+    server: Json = {
+        "listen": [config.listen],
+        "protocols": ["h1", "h2"] if config.certificates is not None else ["h1"],
+        "automatic_https": {"disable": True},
+        "read_header_timeout": _seconds(10),
+        "idle_timeout": _seconds(120),
+        "max_header_bytes": LARGEST_HEAD,
+        "routes": [
+            {"match": [_is_apps(config.host)], "handle": _app_handlers(config), "terminal": True},
+            {"handle": [_answer(421, "No app has this address.\n")]},
+        ],
+        "errors": {"routes": _error_routes(config)},
+    }
+    if config.certificates is not None:
+        server["tls_connection_policies"] = [{"alpn": ["h2", "http/1.1"]}]
+    return server
+
+
+def _is_apps(host: str) -> Json:
+    """The pattern's `*` is nothing as well, for Caddy."""
+    return {"host": [host], "not": [{"host": [host.removeprefix("*")]}]}
+
+
+def _tls(certificates: Certificates, host: str) -> Json:
+    match certificates:
+        case CertificateFiles(certificate, key):
+            return {"certificates": {"load_files": [{"certificate": str(certificate), "key": str(key)}]}}
+        case InternalCertificates():
+            issuers: list[Json] = [{"module": "internal", "ca": "local"}]
+            policy = {"subjects": [host], "issuers": issuers}
+            return {"certificates": {"automate": [host]}, "automation": {"policies": [policy]}}
+        case AcmeCertificates(email, permission, port):
+            account = {"email": email} if email else {}
+            challenges = {"http": {"disabled": True}, "tls-alpn": {"alternate_port": port}}
+            issuers = [{"module": "acme", **account, "challenges": challenges}]
+            return {
+                "automation": {
+                    "policies": [{"subjects": [host], "issuers": issuers, "on_demand": True}],
+                    "on_demand": {"permission": {"module": "http", "endpoint": permission}},
+                }
+            }
+
+
+def _app_handlers(config: ProxyConfig) -> list[Json]:
+    routes: list[Json] = [
+        {
+            "match": [{"method": ["CONNECT"]}],
+            "handle": [_answer(405, "This method is not for apps.\n")],
+            "terminal": True,
+        },
+        {"handle": [_request_headers({}, _NOT_FROM_CLIENTS)]},
+        *_upgrade_routes(),
+        {"handle": [{"handler": "vars", **{name: said for name, said in _SAID.values()}}]},
+        {"handle": [_question(config, "/check") | {"handle_response": list(_allowed_responses())}]},
+        {"handle": [_answer_headers()]},
+        *_proxy_routes(config.scheme),
+    ]
+    return [{"handler": "subroute", "routes": routes}]
+
+
+def _upgrade_routes() -> list[Json]:
+    """WebSockets alone: after any other upgrade a client would go on where nobody asks any more. And nobody
+    says which headers are for one hop only."""
+    asked: Json = {
+        "header_regexp": {
+            "Upgrade": {"pattern": "(?i)^websocket$"},
+            "Connection": {"pattern": "(?i)(^|[, \\t])upgrade($|[, \\t])"},
+        }
+    }
+    upgraded = {"Connection": ["Upgrade"], "Upgrade": ["websocket"]}
+    return [
+        {
+            "match": [asked],
+            "handle": [{"handler": "vars", "upgrade": "websocket"}, _request_headers(upgraded, ())],
+        },
+        {
+            "match": [{"not": [asked]}],
+            "handle": [_request_headers({}, ("Connection", "Upgrade", "Http2-Settings"))],
+        },
+    ]
+
+
+def _question(config: ProxyConfig, path: str) -> Json:
+    """One that answers a moment later than it should is asked again: a restart of the gate is not seen."""
+    said = {
+        "X-Forwarded-Method": ["{http.request.method}"],
+        "X-Forwarded-Uri": ["{http.request.uri}"],
+        "X-Forwarded-Host": ["{http.request.hostport}"],
+        "X-Forwarded-Proto": [config.scheme],
+        "Bai-Upgrade": ["{http.vars.upgrade}"],
+    }
+    return {
+        "handler": "reverse_proxy",
+        "rewrite": {"method": "GET", "uri": path},
+        "upstreams": [{"dial": f"unix/{config.gate}"}],
+        "load_balancing": {"try_duration": _seconds(5), "try_interval": _seconds(0.1)},
+        "transport": _transport({"dial_timeout": _seconds(2), "response_header_timeout": _seconds(10)}),
+        "headers": {"request": {"set": said, "delete": list(_NOT_FOR_THE_GATE)}},
+    }
+
+
+def _allowed_responses() -> Iterator[Json]:
+    """The first that fits counts, so those that ask for more come first."""
+    for present in product((True, False), repeat=2):
+        named = dict(zip(("Cookie", "Authorization"), present, strict=True))
+        given = [name for name, there in named.items() if there]
+        taken = [name for name, there in named.items() if not there]
+        remembered = {"upstream": _ALLOWED % "Upstream", "protocol": _ALLOWED % "Protocol", "passed": "yes"}
+        yield {
+            "match": {"status_code": [200], "headers": {f"Bai-{name}": ["*"] for name in given}},
+            "routes": [
+                {
+                    "handle": [
+                        {"handler": "vars", **remembered},
+                        _request_headers({name: [_ALLOWED % name] for name in given}, taken),
+                    ]
+                }
+            ],
+        }
+
+
+def _answer_headers() -> Json:
+    """Deferred: so they hold for what is said before the answer, and for a WebSocket's, too."""
+    return {
+        "handler": "headers",
+        "response": {
+            "deferred": True,
+            "delete": ["Clear-Site-Data", "Alt-Svc", "Bai-*"],
+            "replace": {"Set-Cookie": list(_COOKIE_RULES)},
+        },
+    }
+
+
+def _proxy_routes(scheme: str) -> list[Json]:
+    """To what the gate named. An app's own certificate is nobody's: it is asked over ways that are bai's."""
+    tls = {"tls": {"insecure_skip_verify": True, "server_name": "{http.request.host}"}}
+    return [
+        {"match": [{"vars": {"protocol": ["https"]}}], "handle": [_to_app(scheme, tls)], "terminal": True},
+        {"handle": [_to_app(scheme, {})]},
+    ]
+
+
+def _to_app(scheme: str, transport: Json) -> Json:
+    # With TLS, Caddy would name what it dials as the host.
+    said = {"X-Forwarded-Proto": [scheme], "Host": ["{http.request.hostport}"]}
+    return {
+        "handler": "reverse_proxy",
+        "upstreams": [{"dial": "{http.vars.upstream}"}],
+        "flush_interval": -1,
+        "transport": _transport({"dial_timeout": _seconds(10), **transport}),
+        "headers": {"request": {"set": said}},
+    }
+
+
+def _transport(options: Json) -> Json:
+    return {
+        "protocol": "http",
+        "versions": ["1.1"],
+        "compression": False,
+        "network_proxy": {"from": "none"},
+        "max_response_header_size": _LARGEST_ANSWER_HEAD,
+        "keep_alive": {"idle_timeout": _seconds(60), "max_idle_conns_per_host": 64},
+        **options,
+    }
+
+
+def _error_routes(config: ProxyConfig) -> list[Json]:
+    """What does not answer: an app, of which the gate knows more; or the gate itself."""
+    unknown: Json = _answer(503, _TRY_AGAIN, {"Retry-After": ["2"]})
+    page: Json = {
+        "handler": "subroute",
+        "routes": [*_said_again(), {"handle": [_question(config, "/unanswered")]}],
+        "errors": {"routes": [{"handle": [unknown]}]},
+    }
+    return [
+        {"match": [{"vars": {"passed": ["yes"]}}], "handle": [page], "terminal": True},
+        {"match": [{"expression": "{http.error.status_code} >= 500"}], "handle": [unknown], "terminal": True},
+        {"handle": [_answer("{http.error.status_code}", "This is no request.\n")]},
+    ]
+
+
+def _said_again() -> Iterator[Json]:
+    """The gate is asked about an app as it was before."""
+    for header, (name, _) in _SAID.items():
+        unsaid = {"vars": {name: [""]}}
+        yield {"match": [unsaid], "handle": [_request_headers({}, [header])]}
+        said = _request_headers({header: [f"{{http.vars.{name}}}"]}, [])
+        yield {"match": [{"not": [unsaid]}], "handle": [said]}
+
+
+def _request_headers(given: dict[str, list[str]], taken: tuple[str, ...] | list[str]) -> Json:
+    return {"handler": "headers", "request": {"set": given, "delete": list(taken)}}
+
+
+def _answer(status: int | str, text: str, headers: dict[str, list[str]] | None = None) -> Json:
+    said = {"Content-Type": ["text/plain; charset=utf-8"], "Cache-Control": ["no-store"], **(headers or {})}
+    return {"handler": "static_response", "status_code": status, "body": text, "headers": said}
+
+
+def _seconds(seconds: float) -> int:
+    """As Caddy takes durations: nanoseconds."""
+    return round(seconds * 1_000_000_000)

