@@ -6,7 +6,7 @@ import contextlib
 import os
 import socket
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,14 +16,18 @@ from schemas.values.naturals import parse_natural
 
 if TYPE_CHECKING:
     import uvicorn
+    from fastapi import FastAPI
+    from starlette.types import ASGIApp
 
     from bai.controller.document_sources import RemoteOrigin
     from bai.controller.loop_threads import LoopSettings
+    from bai.web.apps.proxy.app_proxy import AppProxySettings
     from bai.web.auth.roles import Access
     from bai.web.cluster_loops import ClusterLoops, ServedCluster
     from bai.web.connection_limits import ConnectionLimits
     from bai.web.panel.proposals.settings import ProposalSettings
     from reconciler.gitops.webhook_verifier import WebhookVerifier
+    from reconciler.values.apps.app import App
 
 SHUTDOWN_TIMEOUT = 60.0
 """Seconds in which what a loop has begun comes to its end."""
@@ -31,6 +35,14 @@ LEAST_COOKIE_SECRET = 32
 """Characters."""
 RESERVED_FILES = 256
 """Files that are kept free for everything but connections."""
+
+
+@dataclass(frozen=True, slots=True)
+class AppServing:
+    """Where browsers reach apps of sessions, and how."""
+
+    listen: str
+    settings: AppProxySettings
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +56,7 @@ class ServerSettings:
     public_url: str
     limits: ConnectionLimits
     proposals: ProposalSettings
+    apps: AppServing | None = None
 
 
 class Server:
@@ -67,9 +80,14 @@ class Server:
             _cookie_secret(server_settings.cookie_key), _public_url(server_settings.public_url),
             server_settings.proposals, server_settings.limits.upload,
         )  # fmt: skip
-        self._limits = server_settings.limits
-        _raise_file_limit(self._limits.connections + PROBE_RESERVE + RESERVED_FILES)
+        self._limits, self._apps = server_settings.limits, server_settings.apps
+        _raise_file_limit(self._limits.connections + PROBE_RESERVE + RESERVED_FILES + _app_files(self._apps))
         self._socket = open_socket(server_settings.listen)
+        self._app_socket = (
+            open_socket(self._apps.listen, "--apps-listen", "apps are at ")
+            if self._apps is not None
+            else None
+        )
         self._tracer = tracer_from_environment(os.environ)
         self._loops = ClusterLoops(loop_settings.stuck_after, [self._tracer] if self._tracer else [])
         self._lease = loop_settings.lease
@@ -113,6 +131,7 @@ class Server:
                 halt_on_signal(loops, end_server),
                 leader_election(loops, self._lease),
                 running_dispatchers(loops) as dispatchers,
+                self._served_apps(app),
             ):
                 for name, dispatcher in dispatchers.items():
                     self._loops.clusters[name].dispatcher = dispatcher
@@ -128,8 +147,34 @@ class Server:
             self._loops.close()
             if self._tracer is not None:
                 self._tracer.close()
+            if self._app_socket is not None:
+                self._app_socket.close()
         log_line("", "stopped")
         return server.started and ended and not self._loops.broken
+
+    @contextlib.contextmanager
+    def _served_apps(self, app: FastAPI) -> Iterator[None]:
+        """Raises CommandError where they cannot be."""
+        if self._apps is None or self._app_socket is None:
+            yield
+            return
+        from bai.controller.log_line import log_line
+        from bai.web.apps.gate import create_gate
+        from bai.web.apps.served_apps import ServedApps
+
+        def make_gate(address_of: Callable[[App], str]) -> ASGIApp:
+            return create_gate(
+                self._loops, self._access, app.state.panel.sealer, self._options.public_url, address_of
+            )
+
+        apps = ServedApps(
+            self._apps.settings, self._app_socket, self._loops, make_gate, lambda line: log_line("apps", line)
+        )
+        try:
+            apps.start()
+            yield
+        finally:
+            apps.close()
 
 
 @contextlib.contextmanager
@@ -156,7 +201,7 @@ def _monitored(server: uvicorn.Server, loops: ClusterLoops) -> Iterator[None]:
         thread.join()
 
 
-def open_socket(listen: str) -> socket.socket:
+def open_socket(listen: str, option: str = "--listen", told: str = "answers at http://") -> socket.socket:
     """Raises CommandError where nothing can listen."""
     from bai.controller.log_line import log_line
     from schemas.problems.errors.command import CommandError
@@ -165,14 +210,14 @@ def open_socket(listen: str) -> socket.socket:
     number = parse_natural(port, 65_535)
     if number is None:
         raise CommandError(
-            why=f"--listen: {listen!r} is no address", hint="write 127.0.0.1:8080 or [::]:8080"
+            why=f"{option}: {listen!r} is no address", hint="write 127.0.0.1:8080 or [::]:8080"
         )
     host = host.strip("[]") or "127.0.0.1"
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         found = socket.create_server((host, number), family=family, backlog=2048)
     except OSError as error:
-        raise CommandError(why=f"--listen {listen}: {_os_error_text(error)}") from None
+        raise CommandError(why=f"{option} {listen}: {_os_error_text(error)}") from None
     # Connections inherit it. An answer's head and body are two writes: without it the second one waits until
     # the first one was acknowledged, which the other side puts off for 40 ms.
     found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
@@ -180,8 +225,17 @@ def open_socket(listen: str) -> socket.socket:
     found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     if hasattr(socket, "TCP_KEEPIDLE"):
         found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
-    log_line("", f"answers at http://{listen.rpartition(':')[0] or host}:{found.getsockname()[1]}")
+    log_line("", f"{told}{listen.rpartition(':')[0] or host}:{found.getsockname()[1]}")
     return found
+
+
+def _app_files(apps: AppServing | None) -> int:
+    """Files that ways to apps may have open."""
+    if apps is None:
+        return 0
+    from bai.web.apps.proxy.tunnels import OPEN_FILES
+
+    return OPEN_FILES
 
 
 def _raise_file_limit(wanted: int) -> None:

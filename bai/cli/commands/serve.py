@@ -9,6 +9,7 @@ import typer
 
 from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
+from bai.cli.loops import app_options as by_url
 from bai.cli.loops import connection_options as clients
 from bai.cli.loops import loop_options as loops
 from bai.cli.loops import proposal_options as changes
@@ -46,6 +47,9 @@ def serve(
     body_timeout: clients.BodyTimeout = "30s",
     idle_timeout: clients.IdleTimeout = "15s",
     max_upload: clients.MaxUpload = "10GiB",
+    apps_listen: by_url.AppsListen = "",
+    apps_tls: by_url.AppsTls = "internal",
+    caddy: by_url.Caddy = None,
     lease: loops.Lease = "15s",
     stuck_after: loops.StuckAfter = "15m",
     demo: clients.Demo = False,
@@ -60,13 +64,12 @@ def serve(
     if check:
         _check(access)
         return
-
     bounds = clients.connection_limits(
         max_connections, max_connections_per_address, trusted_proxy or (),
         header_timeout, body_timeout, idle_timeout, max_upload,
     )  # fmt: skip
     if demo:
-        _demo(listen, bounds, others=bool(directory or remote or access))
+        _demo(listen, bounds, others=bool(directory or remote or access or apps_listen))
         return
 
     from bai.web.server import Server, ServerSettings
@@ -74,7 +77,8 @@ def serve(
     loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after)
     origin = loops.remote_origin(remote, ref, path, mode)
     allowed = changes.proposal_settings(proposals, committer, forge, remote=origin is not None)
-    served = ServerSettings(listen, access, webhook_secret, cookie_key, public_url, bounds, allowed)
+    apps = by_url.app_serving(apps_listen, apps_tls, caddy)
+    served = ServerSettings(listen, access, webhook_secret, cookie_key, public_url, bounds, allowed, apps)
     loops.keep_node_connections(node_connections)
     if not Server(loops.with_directory(settings_of(ctx), directory), origin, served, loop_settings).run():
         raise typer.Exit(1)
@@ -86,7 +90,8 @@ def _demo(listen: str, bounds: ConnectionLimits, *, others: bool) -> None:
     from schemas.problems.errors.command import CommandError
 
     if others:
-        raise CommandError(why="--demo has a cluster of its own", hint="leave out DIR, --remote and --access")
+        hint = "leave out DIR, --remote, --access and --apps-listen"
+        raise CommandError(why="--demo has a cluster of its own", hint=hint)
     if not serve_demo(listen, bounds, typer.echo):
         raise typer.Exit(1)
 

@@ -6,7 +6,7 @@ import contextlib
 import shutil
 import socket
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,24 +26,23 @@ _LONGEST_FOLDER = 70
 
 @dataclass(frozen=True, slots=True)
 class AppProxySettings:
-    """`scheme` and `host` (`*.apps.example`) as browsers know them. `certificates` None: whoever is in front
-    ends TLS, or nobody. `storage`: a folder for certificates and keys."""
+    """`certificates` None: whoever is in front ends TLS, or nobody. `storage`: a folder for certificates and
+    keys."""
 
-    scheme: str
-    host: str
     certificates: Certificates | None
     engine: Path
     storage: Path
 
 
 class AppProxyServer:
-    """From `start` to `close`. `listener`: the socket at which browsers ask, which stays the caller's.
-    `make_gate` is given what knows the ways to kernels' ports, and makes what answers Caddy; `dial` connects
-    to a kernel's port. `say` is given lines for the log."""
+    """From `start` to `close`. `urls`: of apps (`https://*.apps.example`). `listener`: the socket at which
+    browsers ask, which stays the caller's. `make_gate` is given what knows the ways to kernels' ports, and
+    makes what answers Caddy; `dial` connects to a kernel's port. `say` is given lines for the log."""
 
     def __init__(
         self,
         settings: AppProxySettings,
+        urls: Iterable[str],
         listener: socket.socket,
         make_gate: Callable[[Tunnels], ASGIApp],
         dial: Dial,
@@ -60,12 +59,11 @@ class AppProxyServer:
             self._gate = GateServer(gate, gate_socket, permission=acme)
             begun.callback(self._gate.close)
             settings.storage.mkdir(mode=0o700, parents=True, exist_ok=True)
-            config = ProxyConfig(
-                f"fd/{listener.fileno()}", settings.scheme, settings.host,
-                _with_permission(settings.certificates, self._gate.permission_url, listener),
-                gate_socket, settings.storage,
-            )  # fmt: skip
-            self.caddy = CaddyProcess(settings.engine, caddy_config(config), folder, listener.fileno(), say)
+            certificates = _with_permission(settings.certificates, self._gate.permission_url, listener)
+            listen = f"fd/{listener.fileno()}"
+            self._config = ProxyConfig(listen, tuple(urls), certificates, gate_socket, settings.storage)
+            config = caddy_config(self._config)
+            self.caddy = CaddyProcess(settings.engine, config, folder, listener.fileno(), say)
             begun.callback(self.caddy.close)
             self._ending = begun.pop_all()
 
@@ -73,6 +71,11 @@ class AppProxyServer:
         """Raises CommandError where Caddy does not start."""
         self._gate.start()
         self.caddy.start()
+
+    def serve(self, urls: Iterable[str]) -> None:
+        """Apps are at these URLs from now on."""
+        self._config = replace(self._config, urls=tuple(urls))
+        self.caddy.configure(caddy_config(self._config))
 
     def close(self) -> None:
         self._ending.close()

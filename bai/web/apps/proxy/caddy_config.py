@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from itertools import product
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 Json = dict[str, Any]
 
@@ -65,13 +66,12 @@ Certificates = InternalCertificates | CertificateFiles | AcmeCertificates
 
 @dataclass(frozen=True, slots=True)
 class ProxyConfig:
-    """`listen`: Caddy's network address (`fd/7`). `scheme` and `host` (`*.apps.example`) as browsers know
-    them; `certificates` None: somebody in front ends TLS, or nobody. `gate`: its unix socket. `storage`: for
-    certificates and keys."""
+    """`listen`: Caddy's network address (`fd/7`). `urls`: of apps, as browsers know them
+    (`https://*.apps.example`); `certificates` None: somebody in front ends TLS, or nobody. `gate`: its unix
+    socket. `storage`: for certificates and keys."""
 
     listen: str
-    scheme: str
-    host: str
+    urls: tuple[str, ...]
     certificates: Certificates | None
     gate: Path
     storage: Path
@@ -83,7 +83,7 @@ def caddy_config(config: ProxyConfig) -> Json:
     """What `caddy run --config` reads."""
     apps: Json = {"http": {"grace_period": _seconds(config.grace), "servers": {"apps": _server(config)}}}
     if config.certificates is not None:
-        apps["tls"] = _tls(config.certificates, config.host)
+        apps["tls"] = _tls(config.certificates, [_host(url) for url in config.urls])
         apps["pki"] = {"certificate_authorities": {"local": {"install_trust": False}}}
     return {
         "admin": {"disabled": True, "config": {"persist": False}},
@@ -103,6 +103,10 @@ def _log() -> Json:
     }
 
 
+def _host(url: str) -> str:
+    return urlsplit(url).netloc.partition(":")[0]
+
+
 def _server(config: ProxyConfig) -> Json:
     server: Json = {
         "listen": [config.listen],
@@ -112,7 +116,10 @@ def _server(config: ProxyConfig) -> Json:
         "idle_timeout": _seconds(120),
         "max_header_bytes": LARGEST_HEAD,
         "routes": [
-            {"match": [_is_apps(config.host)], "handle": _app_handlers(config), "terminal": True},
+            *(
+                {"match": [_is_apps(url)], "handle": _app_handlers(config, url), "terminal": True}
+                for url in config.urls
+            ),
             {"handle": [_answer(421, "No app has this address.\n")]},
         ],
         "errors": {"routes": _error_routes(config)},
@@ -122,32 +129,38 @@ def _server(config: ProxyConfig) -> Json:
     return server
 
 
-def _is_apps(host: str) -> Json:
+def _app_route(config: ProxyConfig, url: str) -> Json:
+    return {"match": [_is_apps(url)], "handle": _app_handlers(config, url), "terminal": True}
+
+
+def _is_apps(url: str) -> Json:
     """The pattern's `*` is nothing as well, for Caddy."""
+    host = _host(url)
     return {"host": [host], "not": [{"host": [host.removeprefix("*")]}]}
 
 
-def _tls(certificates: Certificates, host: str) -> Json:
+def _tls(certificates: Certificates, hosts: list[str]) -> Json:
     match certificates:
         case CertificateFiles(certificate, key):
             return {"certificates": {"load_files": [{"certificate": str(certificate), "key": str(key)}]}}
         case InternalCertificates():
             issuers: list[Json] = [{"module": "internal", "ca": "local"}]
-            policy = {"subjects": [host], "issuers": issuers}
-            return {"certificates": {"automate": [host]}, "automation": {"policies": [policy]}}
+            policy = {"subjects": hosts, "issuers": issuers}
+            return {"certificates": {"automate": hosts}, "automation": {"policies": [policy]}}
         case AcmeCertificates(email, permission, port):
             account = {"email": email} if email else {}
             challenges = {"http": {"disabled": True}, "tls-alpn": {"alternate_port": port}}
             issuers = [{"module": "acme", **account, "challenges": challenges}]
             return {
                 "automation": {
-                    "policies": [{"subjects": [host], "issuers": issuers, "on_demand": True}],
+                    "policies": [{"subjects": hosts, "issuers": issuers, "on_demand": True}],
                     "on_demand": {"permission": {"module": "http", "endpoint": permission}},
                 }
             }
 
 
-def _app_handlers(config: ProxyConfig) -> list[Json]:
+def _app_handlers(config: ProxyConfig, url: str) -> list[Json]:
+    scheme = urlsplit(url).scheme
     routes: list[Json] = [
         {
             "match": [{"method": ["CONNECT"]}],
@@ -156,10 +169,10 @@ def _app_handlers(config: ProxyConfig) -> list[Json]:
         },
         {"handle": [_request_headers({}, _NOT_FROM_CLIENTS)]},
         *_upgrade_routes(),
-        {"handle": [{"handler": "vars", **{name: said for name, said in _SAID.values()}}]},
+        {"handle": [{"handler": "vars", "scheme": scheme, **dict(_SAID.values())}]},
         {"handle": [_question(config, "/check") | {"handle_response": list(_allowed_responses())}]},
         {"handle": [_answer_headers()]},
-        *_proxy_routes(config.scheme),
+        *_proxy_routes(scheme),
     ]
     return [{"handler": "subroute", "routes": routes}]
 
@@ -192,7 +205,7 @@ def _question(config: ProxyConfig, path: str) -> Json:
         "X-Forwarded-Method": ["{http.request.method}"],
         "X-Forwarded-Uri": ["{http.request.uri}"],
         "X-Forwarded-Host": ["{http.request.hostport}"],
-        "X-Forwarded-Proto": [config.scheme],
+        "X-Forwarded-Proto": ["{http.vars.scheme}"],
         "Bai-Upgrade": ["{http.vars.upgrade}"],
     }
     return {

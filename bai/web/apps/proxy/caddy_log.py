@@ -16,7 +16,14 @@ READY = "serving initial configuration"
 _NAMES = ("identifier", "identifiers", "domain", "names", "remaining", "file", "address")
 _TOLD = ("tls.obtain", "tls.renew")
 """Whose news are told, and not only what goes wrong."""
-_USELESS = ("acquiring lock", "lock acquired", "releasing lock", "obtaining certificate", "exiting;")
+_USELESS = (
+    "acquiring lock",
+    "lock acquired",
+    "releasing lock",
+    "obtaining certificate",
+    "exiting;",
+    "admin endpoint",
+)
 
 
 def log_text(line: str) -> str:

@@ -60,7 +60,9 @@ class CaddyProcess:
         self._ready = False
         self._last_words = ""
         self._child: subprocess.Popen[bytes] | None = None
-        _write_private(folder / CONFIG, json.dumps(config, indent=1).encode())
+        self._renewing = False
+        self._config = b""
+        self._write(config)
         self._thread = threading.Thread(target=self._supervise, name="bai-caddy", daemon=True)
 
     @property
@@ -76,6 +78,15 @@ class CaddyProcess:
         if not self._ready:
             self.close()
             raise CommandError(why=f"Caddy does not start: {self._last_words or 'it says nothing'}")
+
+    def configure(self, config: Mapping[str, Any]) -> None:
+        """Begun anew where that is another one: connections wait meanwhile, and what is under way may come to
+        its end for some seconds."""
+        if self._write(config):
+            self._renewing = True
+            child = self._child
+            if child is not None:
+                child.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
         """What is under way may come to its end, for some seconds."""
@@ -110,7 +121,8 @@ class CaddyProcess:
         began = time.monotonic()
         code = self._run()
         self._settled.set()
-        if self._ending.is_set():
+        renewed, self._renewing = self._renewing, False
+        if renewed or self._ending.is_set():
             return
         if self._ready:
             self._say(f"ended with code {code}, and is begun anew")
@@ -147,6 +159,14 @@ class CaddyProcess:
             if self._ready:
                 self._say(text)
 
+    def _write(self, config: Mapping[str, Any]) -> bool:
+        """Whether it is another one than before."""
+        content = json.dumps(config, indent=1).encode()
+        changed, self._config = content != self._config, content
+        if changed:
+            _write_private(self._folder / CONFIG, content)
+        return changed
+
     def _environment(self) -> dict[str, str]:
         home = str(self._folder)
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
@@ -154,7 +174,9 @@ class CaddyProcess:
 
 
 def _write_private(path: Path, content: bytes) -> None:
-    path.unlink(missing_ok=True)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    draft = path.with_suffix(".new")
+    draft.unlink(missing_ok=True)
+    file = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     with os.fdopen(file, "wb") as stream:
         stream.write(content)
+    draft.replace(path)

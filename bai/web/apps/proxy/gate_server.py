@@ -58,7 +58,7 @@ class GateServer:
         import uvicorn
 
         config = uvicorn.Config(
-            self._app, http="h11", ws="none", lifespan="off", log_level="error", access_log=False,
+            self._app, http="auto", ws="none", lifespan="off", log_level="error", access_log=False,
             proxy_headers=False, server_header=False, date_header=False,
             h11_max_incomplete_event_size=2 * LARGEST_HEAD, timeout_keep_alive=_LONGER_THAN_CADDY,
             timeout_graceful_shutdown=2, backlog=_BACKLOG,

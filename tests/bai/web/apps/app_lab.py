@@ -234,13 +234,13 @@ def app_lab(
         Route("/{path:path}", echo, methods=METHODS),
     ]
     scheme = "https" if certificates is not None else "http"
-    settings = AppProxySettings(scheme, PATTERN, certificates, find_engine(None), storage)
+    settings = AppProxySettings(certificates, find_engine(None), storage)
     with contextlib.ExitStack() as stack:
         port = stack.enter_context(served(Starlette(routes=routes), **(app_options or {})))
         gate = gate or Gate(port)
         gate.port = gate.port or port
         listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512))
-        proxy = AppProxyServer(settings, listener, gate, dial, said.append)
+        proxy = AppProxyServer(settings, [f"{scheme}://{PATTERN}"], listener, gate, dial, said.append)
         stack.callback(proxy.close)
         stack.callback(go_on.set)
         proxy.start()

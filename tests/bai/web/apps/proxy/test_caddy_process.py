@@ -75,8 +75,8 @@ from pathlib import Path
 from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings
 from bai.web.apps.proxy.engine import find_engine
 listener = socket.create_server(("127.0.0.1", 0))
-settings = AppProxySettings("http", "*.apps.example", None, find_engine(None), Path(sys.argv[1]))
-proxy = AppProxyServer(settings, listener, lambda tunnels: None, None, print)
+settings = AppProxySettings(None, find_engine(None), Path(sys.argv[1]))
+proxy = AppProxyServer(settings, ["http://*.apps.example"], listener, lambda tunnels: None, None, print)
 proxy.start()
 print(proxy.caddy.pid, flush=True)
 time.sleep(1000)
@@ -96,6 +96,24 @@ def test_bai_is_killed_and_no_caddy_is_left(tmp_path: Path) -> None:
         assert exists(pid)
         parent.kill()
     until(lambda: not exists(pid), "Caddy is gone")
+
+
+def test_apps_move_to_another_domain(tmp_path: Path) -> None:
+    """Whoever asks meanwhile waits, and nothing is said to have gone wrong."""
+    with app_lab(tmp_path) as lab:
+        first = lab.proxy.caddy.pid
+        lab.proxy.serve(["http://*.apps.example"])
+        assert lab.proxy.caddy.pid == first and lab.ask().status_code == 200
+        lab.proxy.serve(["https://*.new.example:8443", "http://*.second.example"])
+
+        def moved() -> bool:
+            return lab.ask().status_code == 421
+
+        until(moved, "the old domain is none any more")
+        assert lab.told(host="a.new.example:8443")["x-forwarded-proto"] == "https"
+        assert lab.gate.headers_of()["x-forwarded-proto"] == "https"
+        assert lab.told(host="a.second.example")["x-forwarded-proto"] == "http"
+        assert lab.said == []
 
 
 def test_what_it_has_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

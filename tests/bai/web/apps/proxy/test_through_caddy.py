@@ -187,8 +187,8 @@ def test_certificates_when_they_are_asked_for(tmp_path: Path, monkeypatch: pytes
     """For apps alone. Caddy's own authority stands in for the one that would be asked by ACME."""
     from bai.web.apps.proxy import caddy_config
 
-    def configured(certificates: object, host: str) -> caddy_config.Json:
-        made = original(certificates, host)  # type: ignore[arg-type]
+    def configured(certificates: object, hosts: list[str]) -> caddy_config.Json:
+        made = original(certificates, hosts)  # type: ignore[arg-type]
         made["automation"]["policies"][0]["issuers"] = [{"module": "internal"}]
         return made
 

@@ -1,0 +1,115 @@
+"""The apps of a server's clusters: where their documents say they are, and how their kernels are reached."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings
+from bai.web.apps.proxy.tunnels import Tunnels
+from providers.machines.base import Stream
+from providers.required_abilities import require_port_forward
+from schemas.kinds.app_proxy import AppProxy
+from schemas.problems.errors.kernel import KernelNotFound, PortRefused
+
+if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from bai.web.cluster_loops import ClusterLoops, ServedCluster
+    from planner.model.types import Placement
+    from reconciler.controller.cycle import ReconcileCycle
+    from reconciler.values.apps.app import App
+
+BETWEEN = "/"
+"""A cluster's name, and a kernel's id."""
+PROVIDER = "apps"
+
+
+class ServedApps:
+    """From `start`, before the loops run, to `close`. `make_gate` is given where Caddy reaches an app."""
+
+    def __init__(
+        self,
+        settings: AppProxySettings,
+        listener: socket.socket,
+        loops: ClusterLoops,
+        make_gate: Callable[[Callable[[App], str]], ASGIApp],
+        say: Callable[[str], None],
+    ) -> None:
+        self._loops = loops
+        self._say = say
+        self._encrypted = settings.certificates is not None
+        self._urls: tuple[str, ...] = ()
+        self._told = ""
+        self.proxy = AppProxyServer(
+            settings, (), listener, lambda tunnels: make_gate(lambda app: self._address(tunnels, app)),
+            self._dial, say,
+        )  # fmt: skip
+
+    def start(self) -> None:
+        """Raises CommandError where Caddy does not start."""
+        self.proxy.start()
+        for cluster in self._loops.clusters.values():
+            cluster.listeners.append(self._on_pass)
+
+    def close(self) -> None:
+        self.proxy.close()
+
+    def _on_pass(self, done: ReconcileCycle) -> None:
+        """Documents may say now that apps are elsewhere."""
+        if done.desired is None:
+            return
+        urls = tuple(sorted({url for each in self._loops.clusters.values() for url in _urls_of(each)}))
+        self._tell(urls)
+        if urls != self._urls:
+            self._urls = urls
+            self.proxy.serve(urls)
+
+    def _tell(self, urls: tuple[str, ...]) -> None:
+        told = "" if urls else "no AppProxy says at which URLs they are"
+        plain = [url for url in urls if url.startswith("http:")]
+        if plain and self._encrypted:
+            told = f"{plain[0]} is without TLS, and --apps-tls is not off: no browser comes there"
+        if told and told != self._told:
+            self._say(told)
+        self._told = told
+
+    def _address(self, tunnels: Tunnels, app: App) -> str:
+        """Raises KernelNotFound, PortRefused."""
+        for name, cluster in self._loops.clusters.items():
+            placement = _placement_of(cluster, app)
+            if placement is not None:
+                port = placement.kernels[0].listening(app.port)
+                try:
+                    return tunnels.address(f"{name}{BETWEEN}{app.kernel}", port)
+                except OSError as error:
+                    why = error.strerror or str(error)
+                    raise PortRefused(provider=PROVIDER, kernel=app.kernel, port=port, why=why) from error
+        raise KernelNotFound(provider=PROVIDER, kernel=app.kernel)
+
+    def _dial(self, place: str, port: int) -> Stream:
+        name, _, kernel = place.partition(BETWEEN)
+        workspace = self._loops.clusters[name].loop.workspace
+        return require_port_forward(workspace.provider, workspace.cluster).dial(kernel, port)
+
+
+def _urls_of(cluster: ServedCluster) -> Iterator[str]:
+    done = cluster.good or cluster.latest
+    if done is not None and done.desired is not None:
+        repository = done.desired.repository
+        for proxy in repository.of(AppProxy):
+            if repository.cluster_of(proxy) == cluster.name:
+                yield proxy.spec.url
+
+
+def _placement_of(cluster: ServedCluster, app: App) -> Placement | None:
+    """Where this very kernel was placed; None where it is none of this cluster's."""
+    done = cluster.good
+    existing = (
+        done.actual.existing.get(app.identity) if done is not None and done.actual is not None else None
+    )
+    record = existing.recorded if existing is not None else None
+    if record is None or record.placement is None or not app.kernel or app.kernel not in record.kernels:
+        return None
+    return record.placement if record.placement.kernels else None
