@@ -40,7 +40,6 @@ class ServedApps:
         self._loops = loops
         self._say = say
         self._encrypted = settings.certificates is not None
-        self._urls: tuple[str, ...] = ()
         self._told = ""
         self.proxy = AppProxyServer(
             settings, (), listener, lambda tunnels: make_gate(lambda app: self._address(tunnels, app)),
@@ -57,14 +56,12 @@ class ServedApps:
         self.proxy.close()
 
     def _on_pass(self, done: ReconcileCycle) -> None:
-        """Documents may say now that apps are elsewhere."""
+        """Documents may say now that apps are elsewhere, and certificates may have been renewed."""
         if done.desired is None:
             return
         urls = tuple(sorted({url for each in self._loops.clusters.values() for url in _urls_of(each)}))
         self._tell(urls)
-        if urls != self._urls:
-            self._urls = urls
-            self.proxy.serve(urls)
+        self.proxy.serve(urls)
 
     def _tell(self, urls: tuple[str, ...]) -> None:
         told = "" if urls else "no AppProxy says at which URLs they are"

@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bai.web.apps.proxy.caddy_config import AcmeCertificates, Certificates, ProxyConfig, caddy_config
+from bai.web.apps.proxy.caddy_config import (
+    AcmeCertificates,
+    CertificateFiles,
+    Certificates,
+    ProxyConfig,
+    caddy_config,
+)
 from bai.web.apps.proxy.caddy_process import CaddyProcess
 from bai.web.apps.proxy.gate_server import GateServer
 from bai.web.apps.proxy.tunnels import Dial, Tunnels
@@ -63,7 +69,8 @@ class AppProxyServer:
             listen = f"fd/{listener.fileno()}"
             self._config = ProxyConfig(listen, tuple(urls), certificates, gate_socket, settings.storage)
             config = caddy_config(self._config)
-            self.caddy = CaddyProcess(settings.engine, config, folder, listener.fileno(), say)
+            stamp = _stamp(certificates)
+            self.caddy = CaddyProcess(settings.engine, config, folder, listener.fileno(), say, stamp)
             begun.callback(self.caddy.close)
             self._ending = begun.pop_all()
 
@@ -73,9 +80,9 @@ class AppProxyServer:
         self.caddy.start()
 
     def serve(self, urls: Iterable[str]) -> None:
-        """Apps are at these URLs from now on."""
+        """Apps are at these URLs from now on, and files of certificates are read again that have changed."""
         self._config = replace(self._config, urls=tuple(urls))
-        self.caddy.configure(caddy_config(self._config))
+        self.caddy.configure(caddy_config(self._config), _stamp(self._config.certificates))
 
     def close(self) -> None:
         self._ending.close()
@@ -87,6 +94,21 @@ def _private_folder() -> Path:
         return folder
     folder.rmdir()
     return Path(tempfile.mkdtemp(prefix="bai-apps-", dir="/tmp"))
+
+
+def _stamp(certificates: Certificates | None) -> str:
+    """Another one when files of certificates are others."""
+    if not isinstance(certificates, CertificateFiles):
+        return ""
+    found = []
+    for file in (certificates.certificate, certificates.key):
+        try:
+            seen = file.stat()
+        except OSError as error:
+            found.append(str(error.errno))
+        else:
+            found.append(f"{seen.st_ino} {seen.st_mtime_ns} {seen.st_size}")
+    return ", ".join(found)
 
 
 def _with_permission(

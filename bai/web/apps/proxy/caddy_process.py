@@ -30,7 +30,7 @@ from bai.web.apps.proxy.caddy_log import ThrottledLines, is_ready, log_text
 from providers.process.linux import parent_death
 from schemas.problems.errors.command import CommandError
 
-CONFIG = "caddy.json"
+CONFIG, DRAFT = "caddy.json", "next.json"
 _STARTS_WITHIN = 30.0
 _ENDS_WITHIN = 15.0
 """Seconds; it was given fewer for what is under way."""
@@ -49,8 +49,9 @@ class CaddyProcess:
     descriptor `listener`. `say` is given lines for the log."""
 
     def __init__(
-        self, engine: Path, config: Mapping[str, Any], folder: Path, listener: int, say: Callable[[str], None]
-    ) -> None:
+        self, engine: Path, config: Mapping[str, Any], folder: Path, listener: int,
+        say: Callable[[str], None], stamp: str = "",
+    ) -> None:  # fmt: skip
         self._engine = engine
         self._folder = folder
         self._listener = listener
@@ -61,8 +62,9 @@ class CaddyProcess:
         self._last_words = ""
         self._child: subprocess.Popen[bytes] | None = None
         self._renewing = False
-        self._config = b""
-        self._write(config)
+        self._config = _encoded(config), stamp
+        self._refused: tuple[bytes, str] | None = None
+        _write_private(folder / CONFIG, self._config[0])
         self._thread = threading.Thread(target=self._supervise, name="bai-caddy", daemon=True)
 
     @property
@@ -79,14 +81,24 @@ class CaddyProcess:
             self.close()
             raise CommandError(why=f"Caddy does not start: {self._last_words or 'it says nothing'}")
 
-    def configure(self, config: Mapping[str, Any]) -> None:
-        """Begun anew where that is another one: connections wait meanwhile, and what is under way may come to
-        its end for some seconds."""
-        if self._write(config):
-            self._renewing = True
-            child = self._child
-            if child is not None:
-                child.send_signal(signal.SIGTERM)
+    def configure(self, config: Mapping[str, Any], stamp: str = "") -> None:
+        """Begun anew where that is another one, or `stamp`, which tells of files that it names: connections
+        wait meanwhile, and what is under way may come to its end for some seconds. What Caddy cannot run with
+        changes nothing, and is said."""
+        content = _encoded(config)
+        wanted = content, stamp
+        if wanted in (self._config, self._refused):
+            return
+        if refusal := self._refusal(content):
+            self._refused = wanted
+            self._say(f"goes on as it was: {refusal}")
+            return
+        self._config, self._refused = wanted, None
+        _write_private(self._folder / CONFIG, content)
+        self._renewing = True
+        child = self._child
+        if child is not None:
+            child.send_signal(signal.SIGTERM)
 
     def close(self) -> None:
         """What is under way may come to its end, for some seconds."""
@@ -159,18 +171,33 @@ class CaddyProcess:
             if self._ready:
                 self._say(text)
 
-    def _write(self, config: Mapping[str, Any]) -> bool:
-        """Whether it is another one than before."""
-        content = json.dumps(config, indent=1).encode()
-        changed, self._config = content != self._config, content
-        if changed:
-            _write_private(self._folder / CONFIG, content)
-        return changed
+    def _refusal(self, content: bytes) -> str:
+        """What Caddy has against it; empty where it has nothing."""
+        draft = self._folder / DRAFT
+        _write_private(draft, content)
+        command = [str(self._engine), "validate", "--config", DRAFT]
+        try:
+            done = subprocess.run(
+                command, cwd=self._folder, env=self._environment(), stdin=subprocess.DEVNULL,
+                capture_output=True, timeout=_STARTS_WITHIN, check=False,
+            )  # fmt: skip
+        except (OSError, subprocess.TimeoutExpired) as error:
+            return str(error)
+        finally:
+            draft.unlink(missing_ok=True)
+        lines = [
+            text for line in done.stderr.decode(errors="replace").splitlines() if (text := log_text(line))
+        ]
+        return (lines[-1] if lines else f"code {done.returncode}") if done.returncode else ""
 
     def _environment(self) -> dict[str, str]:
         home = str(self._folder)
         inherited = {name: os.environ[name] for name in _INHERITED if name in os.environ}
         return {"HOME": home, "XDG_DATA_HOME": home, "XDG_CONFIG_HOME": home, "PATH": os.defpath, **inherited}
+
+
+def _encoded(config: Mapping[str, Any]) -> bytes:
+    return json.dumps(config, indent=1).encode()
 
 
 def _write_private(path: Path, content: bytes) -> None:

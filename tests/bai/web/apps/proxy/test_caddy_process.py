@@ -6,12 +6,19 @@ import contextlib
 import json
 import os
 import signal
+import socket
+import ssl
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
 
 from bai.web.apps.proxy.caddy_config import CertificateFiles
 from bai.web.apps.proxy.caddy_log import MOST, PERIOD, ThrottledLines, log_text
@@ -150,6 +157,52 @@ def test_a_certificate_that_is_none_is_said(tmp_path: Path) -> None:
         app_lab(tmp_path, certificates=files),
     ):
         pass
+
+
+def write_certificate(folder: Path, number: int) -> CertificateFiles:
+    """Signed by itself, for all apps, and at the place of the one before."""
+    files = CertificateFiles(folder / "apps.crt", folder / "apps.key")
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, f"number {number}")])
+    now = datetime.now(UTC)
+    made = (
+        x509.CertificateBuilder(name, name, key.public_key(), number, now, now + timedelta(days=60))
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName("*.apps.example")]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    plain = serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+    files.key.write_bytes(key.private_bytes(serialization.Encoding.PEM, *plain))
+    files.certificate.write_bytes(made.public_bytes(serialization.Encoding.PEM))
+    return files
+
+
+def test_files_of_certificates_are_read_again_when_they_are_renewed(tmp_path: Path) -> None:
+    """What is none takes nothing away."""
+    files = write_certificate(tmp_path, 1)
+
+    def shown() -> int:
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+        with (
+            socket.create_connection(("127.0.0.1", lab.port), timeout=60) as stream,
+            context.wrap_socket(stream, server_hostname=HOST) as secured,
+        ):
+            return x509.load_der_x509_certificate(secured.getpeercert(binary_form=True) or b"").serial_number
+
+    with app_lab(tmp_path / "s", certificates=files) as lab:
+        assert shown() == 1
+        urls = ["https://*.apps.example"]
+        pid = lab.proxy.caddy.pid
+        lab.proxy.serve(urls)
+        files.key.write_text("no key")
+        for _ in range(2):
+            lab.proxy.serve(urls)
+        assert lab.proxy.caddy.pid == pid and shown() == 1
+        assert len(lab.said) == 1 and lab.said[0].startswith("goes on as it was: error: ")
+        write_certificate(tmp_path, 2)
+        lab.proxy.serve(urls)
+        until(lambda: shown() == 2, "the new one is shown")
+        assert len(lab.said) == 1
 
 
 def test_no_engine_or_an_old_one_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
