@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 Json = dict[str, Any]
 
 OWN_COOKIES = "bai-"
-"""What names of bai's own cookies begin with, after `__Host-` or `__Secure-`."""
+"""What names of bai's own cookies begin with, by HTTPS after `__Host-`."""
 LARGEST_HEAD = 64 * 1024
 """Bytes of a request's head."""
 _LARGEST_ANSWER_HEAD = 256 * 1024
@@ -27,7 +27,7 @@ _NOT_FOR_THE_GATE = ("Connection", "Upgrade", "Expect", "Te", "Trailer", "Conten
 _BLANKS = "[\\x00-\\x20]*"
 _COOKIE_RULES = (
     # Browsers of some years ago store `=__Host-x=y` without a name, and send `__Host-x=y`.
-    {"search_regexp": f"(?i)^[\\x00-\\x20=]*__(host|secure)-{OWN_COOKIES}.*$", "replace": ""},
+    {"search_regexp": f"(?i)^[\\x00-\\x20=]*(__(host|secure)-)?{OWN_COOKIES}.*$", "replace": ""},
     # Without a value the attribute says nothing.
     {"search_regexp": f"(?i);{_BLANKS}domain{_BLANKS}=[^;]*", "replace": ""},
 )

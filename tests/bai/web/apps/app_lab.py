@@ -40,6 +40,7 @@ COOKIES = (
     "__Host-bai-app=forged; Path=/; Secure",
     "=__host-BAI-app=forged; Path=/; Secure",
     "__Secure-bai-x=forged; Secure",
+    "bai-app=forged",
 )
 
 

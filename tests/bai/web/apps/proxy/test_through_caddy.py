@@ -115,9 +115,7 @@ def test_what_an_app_sets_stays_its_own(apps: AppLab) -> None:
         "c=3;dOmAiN;Secure",
         "d=4",
         "e=domain=kept; Path=/",
-        "",
-        "",
-        "",
+        *[""] * 4,
     ]
     assert not {"clear-site-data", "alt-svc", "bai-x"} & set(answer.headers)
 
