@@ -264,6 +264,25 @@ def test_a_code_is_good_at_its_own_host(lab: AppLab) -> None:
     for host in (OTHER, UNKNOWN):
         assert who.ask(code, host).status == 403
     assert who.ask(code).status == 302
+    codes = LoginCodes(lab.sealer)
+    cookies = {host: codes.browser_cookie(host, "") for host in (HOST, OTHER)}
+    for_other = codes.issue(HOST, codes.browser(OTHER, cookies[OTHER]), AppLogin("token", ("x",), 1e12), "/")
+    with pytest.raises(PermissionError):
+        codes.redeem(OTHER, for_other, cookies[OTHER])
+    carried = codes.issue(HOST, codes.browser(HOST, cookies[OTHER]), AppLogin("token", ("x",), 1e12), "/")
+    with pytest.raises(PermissionError):
+        codes.redeem(HOST, carried, cookies[OTHER])
+
+
+def test_an_apps_own_script_uses_up_no_code(lab: AppLab) -> None:
+    who = lab.browser()
+    who.log_in("ada")
+    code = code_uri(who.to_panel(who.ask()), HOST)
+    script = {"Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}
+    for method, said in (("GET", script), ("POST", {**script, "Origin": f"https://{HOST}"})):
+        told = who.ask(code, headers=said, method=method)
+        assert told.status == 404 and not told.cookies
+    assert who.ask(code).status == 302
 
 
 def test_nobody_is_logged_in_as_somebody_else(lab: AppLab) -> None:

@@ -157,7 +157,7 @@ def foreign(request: AppRequest, origin: str, *, cookie: bool) -> str:
     """Why a request is another page's doing; empty where it is not. `cookie`: whether it counts by what a
     browser sends by itself: then who would have to say where it comes from, and does not, is refused."""
     if request.websocket:
-        silent = not request.origin and not cookie
+        silent = not request.origin and not request.site and not cookie
         ours = request.origin == origin and request.site in ("", "same-origin")
         return "" if silent or ours else ELSEWHERE
     # Where pages say `Referrer-Policy: no-referrer`, their own forms come from "null".

@@ -180,6 +180,7 @@ def test_what_the_apps_own_pages_send_passes(asked: AppRequest) -> None:
         request(websocket=True, origin=SIBLING),
         request(websocket=True, origin=OWN, site="same-site"),
         request(websocket=True, site="none"),
+        request(websocket=True, site="same-site"),
     ],
 )
 def test_what_other_pages_send_is_refused_and_tells_nothing(asked: AppRequest) -> None:
@@ -192,6 +193,7 @@ def test_who_brings_a_token_needs_no_origin_and_gets_on_from_no_other() -> None:
     assert isinstance(decided(TOKEN, request=request(websocket=True)), Pass)
     assert isinstance(decided(TOKEN, request=request(method="POST")), Pass)
     assert isinstance(decided(TOKEN, request=request(websocket=True, origin=SIBLING)), Refuse)
+    assert isinstance(decided(TOKEN, request=request(websocket=True, site="same-site")), Refuse)
     assert isinstance(decided(TOKEN, request=request(method="POST", origin=SIBLING)), Refuse)
     assert isinstance(decided(NOBODY, request=request(websocket=True)), Login)
 

@@ -427,6 +427,24 @@ def test_replicas_with_one_key_know_each_others_logins_and_no_others(app_lab: Ap
     assert who.ask(gate=other, headers=SCRIPT).status == 401
 
 
+def test_no_document_makes_an_app_more_open_than_its_proxy_allows(app_lab: AppLab) -> None:
+    """Documents that say so are refused; and where one came through, it counts for what is allowed."""
+    public = "jupyter--open--p.apps.example"
+    assert app_lab.ask(host=public, headers=SCRIPT).passed
+    [cluster] = app_lab.hub.clusters.values()
+    done = cluster.good
+    assert done is not None and done.desired is not None
+    narrow = PROXY.replace("widest: public", "widest: project")
+    app_lab.write("proxy", narrow)
+    app_lab.write("open", app_session("open", who="project"))
+    app_lab.once()
+    assert cluster.good is not None and cluster.good.desired is not None
+    repository = cluster.good.desired.repository
+    cluster.good = replace(done, desired=replace(done.desired, repository=repository))
+    assert app_lab.ask(host=public, headers=SCRIPT).status == 401
+    assert app_lab.ask(host=public, headers=bearing("ours")).passed
+
+
 def test_before_there_is_a_pass_no_address_is_an_apps(tmp_path_factory: pytest.TempPathFactory) -> None:
     lab = AppLab(tmp_path_factory.mktemp("early"))
     assert lab.ask(headers=PAGES).status == 404
