@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 import typer
 
@@ -17,6 +20,24 @@ GLOBAL_OPTIONS = "bai.started"
 def complete_sessions(ctx: typer.Context, incomplete: str) -> list[str]:
     """Recorded sessions as short as they can be said, with the containers of those that have several."""
     return [name for name in session_names(_store_file(ctx)) if name.startswith(incomplete)]
+
+
+def complete_whole_sessions(ctx: typer.Context, incomplete: str) -> list[str]:
+    """The same without their containers."""
+    names = _short_names(_session_records(_store_file(ctx)))
+    return [name for name in names.values() if name.startswith(incomplete)]
+
+
+def complete_apps(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Apps of the session that stands before it on the line."""
+    wanted = str(ctx.params.get("session") or "")
+    found = {
+        name
+        for each in _session_records(_store_file(ctx))
+        if wanted in (ref_of(each.identity).name, ref_of(each.identity).qualified_name, each.identity)
+        for name in _app_names(each.document)
+    }
+    return sorted(name for name in found if name.startswith(incomplete))
 
 
 def complete_copy_paths(ctx: typer.Context, incomplete: str) -> list[str]:
@@ -42,7 +63,28 @@ def _store_file(ctx: typer.Context) -> Path:
     return Path(options.get("directory") or ".") / ".bai" / "store.db"
 
 
+class _SessionRecord(NamedTuple):
+    """As the store has it; `kernels` and `document` are JSON, or empty."""
+
+    identity: str
+    kernels: str
+    document: str
+
+
 def session_names(store: Path) -> list[str]:
+    """With the containers of those that have several."""
+    records = _session_records(store)
+    names = _short_names(records)
+    found: list[str] = []
+    for each in records:
+        name = names[each.identity]
+        found.append(name)
+        if len(json.loads(each.kernels or "[]")) > 1:
+            found += [f"{name}/{kernel}" for kernel in _kernel_names(each.document)]
+    return found
+
+
+def _session_records(store: Path) -> list[_SessionRecord]:
     """Nothing when the store cannot be read: completion never complains."""
     import sqlite3
 
@@ -51,18 +93,23 @@ def session_names(store: Path) -> list[str]:
     query = "SELECT resource, kernels, document FROM resources WHERE resource LIKE 'Session/%' ORDER BY 1"
     try:
         with sqlite3.connect(f"file:{store}?mode=ro", uri=True, timeout=1) as connection:
-            rows = connection.execute(query).fetchall()
+            return [_SessionRecord(*row) for row in connection.execute(query).fetchall()]
     except sqlite3.Error:
         return []
-    shorts = [ref_of(row[0]).name for row in rows]
-    found: list[str] = []
-    for identity, kernels, document in rows:
-        name = ref_of(identity).name
-        name_shown = name if shorts.count(name) == 1 else ref_of(identity).qualified_name
-        found.append(name_shown)
-        if len(json.loads(kernels or "[]")) > 1:
-            found += [f"{name_shown}/{kernel}" for kernel in _kernel_names(document)]
-    return found
+
+
+def _short_names(records: Iterable[_SessionRecord]) -> dict[str, str]:
+    """By identity; with their project where others are called so, too."""
+    refs = {each.identity: ref_of(each.identity) for each in records}
+    counts = Counter(ref.name for ref in refs.values())
+    return {
+        identity: ref.name if counts[ref.name] == 1 else ref.qualified_name for identity, ref in refs.items()
+    }
+
+
+def _app_names(document: str) -> list[str]:
+    ports = json.loads(document or "{}").get("spec", {}).get("ports", [])
+    return [str(port["name"]) for port in ports if port.get("protocol", "http") in ("http", "https")]
 
 
 def _kernel_names(document: str) -> list[str]:

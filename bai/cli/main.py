@@ -54,6 +54,8 @@ COMMANDS = {
     "attach": ("bai.cli.commands.attach", "Connect this terminal to a session's main process."),
     "cp": ("bai.cli.commands.copy", "Copy files into or out of a session."),
     "port-forward": ("bai.cli.commands.port_forward", "Make ports of a session reachable here."),
+    "open": ("bai.cli.commands.open_", "Open an app of a session in the browser."),
+    "share": ("bai.cli.commands.share", "Make a link that opens an app for a while."),
     "top": ("bai.cli.commands.top", "Show what sessions use, live."),
     "events": ("bai.cli.commands.events", "Show what happened, when and why."),
     "report": ("bai.cli.commands.report", "Report hours that were held, and what was used of them."),

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from bai.render.printout import Printout
 
 MODULES = {
+    "apps": "bai.queries.apps.app_list",
     "audit": "bai.queries.audit",
     "capacity": "bai.queries.capacity",
     "describe": "bai.queries.description",

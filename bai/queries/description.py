@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from bai.queries.facts.apps import app_ports, apps_of
 from bai.queries.facts.hold_notes import hold_notes
 from bai.queries.facts.node_infos import node_infos
 from bai.queries.facts.profile_view import node_document, profile_facts, source_document
@@ -63,6 +64,8 @@ def describe_resource(view: ClusterView, name: str) -> Description:
         folder=folder,
         seen=seen,
         facts=profile_facts(desired.repository, identity),
+        apps=apps_of(desired, actual, identity),
+        app_ports=app_ports(desired, identity),
     )
 
 

@@ -123,3 +123,10 @@ class EfficiencyQuery(Query):
 
     command: ClassVar[str] = "efficiency"
     session: Name
+
+
+class AppsQuery(Query):
+    """Under which URLs a session's apps are opened."""
+
+    command: ClassVar[str] = "apps"
+    session: Name

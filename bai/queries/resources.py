@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from bai.queries.apps.by_session import apps_by_session
 from bai.queries.facts.hold_notes import hold_notes
 from bai.queries.names.kind_names import kind_of, no_such_kind
 from bai.queries.names.resource_names import resolve_name
 from bai.render.humanize import clean, short_name
-from bai.render.printout import Printout, Table
+from bai.render.printout import Printout, Table, plain_lines
+from bai.render.resources.apps import app_lines
 from bai.render.resources.session_filter import (
     SessionFilter,
     choose_rows,
@@ -23,8 +25,10 @@ from schemas.values.resource_ref import ref_of
 if TYPE_CHECKING:
     from bai.queries.models import GetQuery
     from bai.queries.view import ClusterView
+    from bai.render.printout import Lines
     from bai.render.resources.status import SessionRow
     from planner.model.types import Wait
+    from reconciler.values.apps.app import App
     from reconciler.values.state import Actual, Desired
     from schemas.repository.repository import Repository
 
@@ -51,16 +55,23 @@ def answer_part(view: ClusterView, query: GetQuery, part: Callable[[int], slice]
     only = chosen_identities(query.name, query.kind, query.project, identities)
     rows = _session_rows(view, query, asked, only, part)
     waits = view.waits if query.kind in ("Session", "") else {}
+    apps = apps_by_session(view, [row.id for row in rows]) if query.form != "text" or query.name else {}
     notes = hold_notes(view.directives)
     if query.form == "json":
         document = {
             "complete": view.observed.complete,
-            "items": _items(view, query.kind, only, waits, rows),
+            "items": [
+                *_session_items(view, query.kind, waits, rows, apps),
+                *_items(view, query.kind, only),
+            ],
         }
         return Printout("bai.resources/v1", document, notes=notes)
-    blocks = []
+    blocks: list[Table | Lines] = []
     if query.kind in ("Session", ""):
-        blocks.append(_session_table(rows, waits, wide=query.form == "wide"))
+        wide = query.form == "wide"
+        blocks.append(_session_table(rows, waits, apps, wide=wide))
+        if apps and not wide:
+            blocks.append(plain_lines(line for found in apps.values() for line in app_lines(found)))
     if query.kind != "Session":
         blocks.append(_resource_table(view, query.kind, only))
     warnings = tuple(f"warning: not everything could be observed: {clean(e)}" for e in view.observed.errors)
@@ -117,14 +128,22 @@ def _session_rows(
     return list(map(session_row, found[part(len(found))]))
 
 
-def _session_table(rows: Sequence[SessionRow], waits: Mapping[str, Wait], *, wide: bool) -> Table:
+def _session_table(
+    rows: Sequence[SessionRow],
+    waits: Mapping[str, Wait],
+    apps: Mapping[str, Sequence[App]],
+    *,
+    wide: bool,
+) -> Table:
+    """With a column of apps where one of the sessions has any."""
     columns, cells = [*_COLUMNS], []
     if wide:
-        columns += _WIDE_COLUMNS
+        columns += [*_WIDE_COLUMNS, *(["apps"] if apps else [])]
     for row in rows:
         line = [short_name(row.id), row.phase, row.ready, row.nodes, row.age]
         if wide:
             line += [str(row.generation or ""), row.group, row.cores, row.memory, row.devices]
+            line += [" ".join(app.url for app in apps.get(row.id, ()))] if apps else []
         cells.append((*line, row.about or wait_line(waits.get(row.id))))
     return Table((*columns, "about"), tuple(cells), empty="There is no Session.")
 
@@ -134,27 +153,31 @@ def _resource_table(view: ClusterView, kind: str, only: Collection[str]) -> Tabl
     return Table(("resource", "state", "generation"), rows, empty=f"There is no {kind or 'resource'}.")
 
 
-def _items(
+def _session_items(
     view: ClusterView,
     kind: str,
-    only: Collection[str],
     waits: Mapping[str, Wait],
     rows: Sequence[SessionRow],
+    apps: Mapping[str, Sequence[App]],
 ) -> list[dict[str, Any]]:
+    if kind not in ("Session", ""):
+        return []
     existing = view.observed.existing
-    items: list[dict[str, Any]] = []
-    if kind in ("Session", ""):
-        items += [session_json(row, existing.get(row.id), waits.get(row.id)) for row in rows]
-    if kind != "Session":
-        items += [
-            {
-                "id": name,
-                "kind": ref_of(name).kind,
-                "applied": name in existing,
-                "state": state,
-                "generation": int(generation or 0),
-            }
-            for name, state, generation in resource_rows(view.observed, view.wanted, kind)
-            if name in only
-        ]
-    return items
+    return [session_json(row, existing.get(row.id), waits.get(row.id), apps.get(row.id, ())) for row in rows]
+
+
+def _items(view: ClusterView, kind: str, only: Collection[str]) -> list[dict[str, Any]]:
+    """Of what is no session."""
+    if kind == "Session":
+        return []
+    return [
+        {
+            "id": name,
+            "kind": ref_of(name).kind,
+            "applied": name in view.observed.existing,
+            "state": state,
+            "generation": int(generation or 0),
+        }
+        for name, state, generation in resource_rows(view.observed, view.wanted, kind)
+        if name in only
+    ]

@@ -86,6 +86,12 @@ class RemoteCluster:
         found = self.client.post(f"{self._path}/{name}", body)
         return found if isinstance(found, dict) else {}
 
+    def share(self, project: str, session: str, app: str, seconds: int) -> Mapping[str, Any]:
+        """A link that opens an app for so long: its `url`, and `until` when."""
+        names = "/".join(quote(name, safe="") for name in (project, session, app))
+        found = self.client.post(f"{self._path}/apps/{names}/links", {"for": seconds})
+        return found if isinstance(found, dict) else {}
+
     def logs(self, project: str, session: str, params: Mapping[str, Any], *, follow: bool) -> Iterator[bytes]:
         """What a container writes, as it comes."""
         path = f"{self._path}/logs/{quote(project, safe='')}/{quote(session, safe='')}"

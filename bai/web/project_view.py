@@ -14,6 +14,7 @@ from typing import TypeVar, cast
 
 from bai.web.auth.roles import Principal
 from reconciler.controller.cycle import ReconcileCycle
+from schemas.kinds.app_proxy import AppProxy
 from schemas.kinds.quota import Quota
 from schemas.kinds.tenancy import Project, User
 from schemas.repository.repository import Repository
@@ -30,13 +31,19 @@ T = TypeVar("T")
 
 
 class ProjectView:
-    """What `who` sees of a cluster, given all of its projects' names, and the names of quotas that are
-    others'."""
+    """What `who` sees of a cluster, given all of its projects' names, the names of quotas that are others',
+    and the domains of apps, which are everybody's whatever they are called like."""
 
-    def __init__(self, user: Principal, projects: Iterable[str] = (), quotas: Iterable[str] = ()) -> None:
+    def __init__(
+        self,
+        user: Principal,
+        projects: Iterable[str] = (),
+        quotas: Iterable[str] = (),
+        domains: Iterable[str] = (),
+    ) -> None:
         self._mine = user.projects
         if self._mine is not None:
-            names = (self._mine, set(projects) - self._mine, set(quotas))
+            names = (self._mine, set(projects) - self._mine, set(quotas), set(domains))
             self._names = _names_pattern(*(tuple(sorted(each, key=_longest_first)) for each in names))
 
     @property
@@ -84,7 +91,7 @@ class ProjectView:
         match found.lastgroup:
             case "kind":
                 return found[0] if self.sees(found[0]) else f"{HIDDEN_NAME} {found['kind']}"
-            case "mine" | "asked":
+            case "mine" | "asked" | "domain":
                 return found[0]
             case "quota":
                 return f"{HIDDEN_NAME} quota"
@@ -100,7 +107,8 @@ def project_view_of(
         return ProjectView(user)
     known = {project.name for project in done.repository.of(Project)}
     known |= {ref_of(identity).project for identity in existing} - {""}
-    return ProjectView(user, known, _others_quotas(user.projects, done.repository))
+    domains = [proxy.spec.domain for proxy in done.repository.of(AppProxy)]
+    return ProjectView(user, known, _others_quotas(user.projects, done.repository), domains)
 
 
 def _others_quotas(mine: frozenset[str], repository: Repository) -> Iterator[str]:
@@ -118,12 +126,14 @@ def _longest_first(name: str) -> tuple[int, str]:
 
 @lru_cache(maxsize=64)
 def _names_pattern(
-    mine: tuple[str, ...], projects: tuple[str, ...], quotas: tuple[str, ...]
+    mine: tuple[str, ...], projects: tuple[str, ...], quotas: tuple[str, ...], domains: tuple[str, ...]
 ) -> re.Pattern[str]:
     """Finds identities; `PROJECT/NAME`, as people are told of a session, of their own; others' quotas; and
     others' projects, alone and as the first part of such a name. What is asked of a node (a GPU model, a
     label's key or value, a kind of device) is only what somebody has written themselves."""
     parts = [_IDENTITY, r"(?P<asked>has a GPU model [^;\n]*)"]
+    if domains:
+        parts.append(rf"(?P<domain>\.(?:{_any(domains)})(?![\w.-]))")
     if mine:
         parts.append(rf"(?<![\w-])(?P<mine>{_any(mine)})/{_NAME}")
     if quotas:

@@ -303,4 +303,6 @@ def test_sessions_are_completed(world: Repo) -> None:
         return set(done.stdout.split())
 
     assert complete("attach", "pa") == {"pair", "pair/main1", "pair/sub1"}
+    assert complete("open", "pa") == {"pair"} and complete("share", "serv") == {"server"}
+    assert complete("open", "server", "h") == {"hello"} and complete("open", "pair", "h") == set()
     assert complete("cp", "l") >= {"lab:"}

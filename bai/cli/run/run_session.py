@@ -251,10 +251,14 @@ def _waiting_reason(workspace: Workspace, record: Recorded | None, identity: str
 def _attach_or_follow(workspace: Workspace, session: Existing) -> int:
     """Its terminal, or its output until it ends."""
     from bai.cli.output import standard_input
+    from bai.cli.sessions.apps import print_app_urls, recorded_app_urls
     from bai.cli.sessions.attach_hint import print_attach_hint
     from providers.required_abilities import require_attach
 
     kernels = {kernel.labels.kernel: kernel for kernel in session.kernels}
+    if session.phase == "RUNNING":
+        proxy = workspace.repository.app_proxy_of(workspace.cluster.name)
+        print_app_urls(recorded_app_urls(proxy, session.recorded))
     main = kernels.get("main1")
     if main is None:
         typer.echo(f"{session.id}: {session.phase} {session.reason}".rstrip(), err=True)

@@ -10,6 +10,7 @@ from typing import Any
 import typer
 
 from bai.cli.run.exit_code import await_exit_code
+from bai.cli.sessions.apps import app_urls, print_app_urls
 from bai.cli.sessions.remote_logs import MOST_LINES
 from bai.remote.cluster import RemoteCluster
 from bai.render.humanize import clean, join_limited
@@ -26,6 +27,8 @@ def follow_on_server(remote: RemoteCluster, identity: str, patience: float, *, b
     """The exit code: the command's for a batch session, 0 for one that runs. `patience`: seconds until it
     must run. Raises ServerError, CommandError."""
     found = _wait_until_running(remote, identity, patience)
+    if found.get("phase") == "RUNNING":
+        print_app_urls(app_urls(found.get("apps")))
     if not batch:
         nodes = join_limited(dict.fromkeys(clean(str(each["node"])) for each in found.get("kernels", ())))
         typer.echo(f"{identity} runs on {nodes}: `bai attach` where that is reached.", err=True)

@@ -14,15 +14,18 @@ from bai.render.nodes.picture_text import ASCII, draw_node
 from bai.render.nodes.rows import running_placements
 from bai.render.plan.placements import kernel_cores, kernel_devices, kernel_memory
 from bai.render.plan.waits import wait_lines
+from bai.render.resources.apps import app_state, apps_json, openers
 from bai.render.resources.document import document_lines
 from bai.render.resources.status import UNAPPLIED, kernels_json, session_note
 from bai.render.resources.volumes import volume_json, volume_lines
 from schemas.hardware.cpuset import format_cpus
+from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from planner.model.types import KernelPlacement, NodeInfo, Wait
     from providers.base import Observed
     from providers.storage.base import FolderState, VolumeFolder
+    from reconciler.values.apps.app import App
     from reconciler.values.records import Event
     from reconciler.values.state import Actual, Existing
 
@@ -49,6 +52,9 @@ class Description:
     """Of a volume: what is there."""
     facts: Mapping[str, object] = field(default_factory=dict)
     """Of a node: its profile. Of a profile: its roles and nodes."""
+    apps: tuple[App, ...] = ()
+    app_ports: tuple[str, ...] = ()
+    """Names of ports that would have a URL where there is an AppProxy."""
 
 
 def description_lines(found: Description) -> Iterator[Text]:
@@ -56,6 +62,7 @@ def description_lines(found: Description) -> Iterator[Text]:
     yield from _head(found)
     yield from _folder(found)
     yield from _node(found)
+    yield from _apps(found)
     yield from _kernels(found)
     yield from _waits(found)
     yield from _document(found)
@@ -114,6 +121,21 @@ def _node(found: Description) -> Iterator[Text]:
         return
     yield Text("")
     yield from draw_node(node_picture(found.node, running_placements(found.actual)), ASCII, most_cells=64)
+
+
+def _apps(found: Description) -> Iterator[Text]:
+    if not found.app_ports:
+        return
+    yield Text("")
+    yield Text("Apps", "bold underline")
+    for app in found.apps:
+        yield Text(f"  {clean(app.name)}", "bold").append(f"  {app.url}", "not bold")
+        yield Text(f"    state   {app_state(app)}")
+        yield Text(f"    open to {clean(openers(app))}")
+    if not found.apps:
+        ref, ports = ref_of(found.id), clean(" ".join(found.app_ports))
+        yield Text("  no URL: the cluster has no AppProxy")
+        yield Text(f"  here    bai port-forward {clean(ref.qualified_name)} {ports}")
 
 
 def _kernels(found: Description) -> Iterator[Text]:
@@ -233,6 +255,11 @@ def description_json(found: Description) -> dict[str, object]:
         }
     if found.folder is not None:
         shown["folder"] = volume_json(found.folder, found.seen)
+    if found.app_ports:
+        shown["apps"] = [
+            {**shown_app, "state": app_state(app)}
+            for app, shown_app in zip(found.apps, apps_json(found.apps), strict=True)
+        ]
     shown |= found.facts
     shown["waits"] = wait_lines(found.wait) if found.wait else []
     shown["events"] = [

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from bai.render.humanize import clean, duration, format_milli, iso_time, join_limited
 from bai.render.plan.waits import wait_lines
+from bai.render.resources.apps import apps_json
 from planner.model.huge_pages import bytes_by_slot
 from schemas.hardware.anonymous import is_anonymous
 from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from planner.model.types import KernelPlacement, Wait
+    from reconciler.values.apps.app import App
     from reconciler.values.state import Actual, Existing
 
 UNAPPLIED = "not applied"
@@ -172,9 +174,12 @@ def wait_line(wait: Wait | None) -> str:
     return place + wait_lines(wait)[0] + forecast
 
 
-def session_json(row: SessionRow, item: Existing | None, wait: Wait | None = None) -> dict[str, object]:
+def session_json(
+    row: SessionRow, item: Existing | None, wait: Wait | None = None, apps: Iterable[App] = ()
+) -> dict[str, object]:
     """One session of `bai get --format json`."""
     shown: dict[str, object] = {"id": row.id, "kind": "Session", "applied": item is not None}
+    shown["apps"] = apps_json(apps)
     if item is None:
         return shown
     record = item.recorded

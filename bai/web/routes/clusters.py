@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
+from bai.queries.facts.apps import apps_of
 from bai.render.humanize import iso_time
 from bai.render.plan.waits import wait_lines
 from bai.render.resources.events import event_json
@@ -134,7 +135,8 @@ def _resources(cluster: ServedCluster, user: Principal) -> Iterator[dict[str, An
     wanted = done.desired.digests if done.desired is not None else {}
     waits = {wait.session: wait for wait in plan.waits}
     for row in session_rows(actual, wanted, cluster.loop.workspace.clock.now()):
-        yield session_json(row, actual.existing.get(row.id), waits.get(row.id))
+        apps = apps_of(done.desired, actual, row.id) if done.desired is not None else ()
+        yield session_json(row, actual.existing.get(row.id), waits.get(row.id), apps)
     for identity, state, generation in resource_rows(actual, wanted, ""):
         kind = ref_of(identity).kind
         yield {"id": identity, "kind": kind, "state": state, "generation": int(generation or 0)}

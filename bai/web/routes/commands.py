@@ -30,6 +30,7 @@ _COMMANDS: tuple[tuple[type[models.Query], object, str], ...] = (
     (models.GetQuery, Viewer, "Resources with their phase"),
     (models.StatusQuery, Viewer, "The cluster on one screen"),
     (models.DescribeQuery, Viewer, "All about a resource"),
+    (models.AppsQuery, Viewer, "Where apps of a session are opened"),
     (models.ExplainQuery, Viewer, "Why a session is where it is, or waits"),
     (models.CapacityQuery, Viewer, "What is free and what still fits"),
     (models.NodesQuery, Viewer, "Nodes and what is taken"),

@@ -15,6 +15,7 @@ from bai.render.analysis.efficiency_report import efficiency_lines
 from bai.render.humanize import clean, iso_time, number_ranges
 from bai.render.nodes.rows import running_placements
 from bai.render.plan.placements import kernel_cores, kernel_devices, kernel_memory
+from bai.render.resources.apps import app_state, openers
 from bai.render.resources.document import document_lines
 from bai.render.resources.status import UNAPPLIED, session_note
 from bai.web.panel.blocks import block_kinds, redacted
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from planner.model.types import KernelPlacement, NodeInfo, Placement
     from providers.base import Observed
     from reconciler.sources.commit_facts import CommitFacts
+    from reconciler.values.apps.app import App
 
 MOST_PICTURES = 8
 """Nodes of a session that are drawn."""
@@ -55,6 +57,16 @@ class KernelRow:
     exit_code: int | None
     restarts: int
     reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class AppRow:
+    """An app: where it is opened, by whom, and whether it can be."""
+
+    name: str
+    url: str
+    state: str
+    openers: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +95,7 @@ class SessionPage:
     enqueued: str
     started: str
     finished: str
+    apps: tuple[AppRow, ...]
     kernels: tuple[KernelRow, ...]
     pictures: tuple[DrawnNode, ...]
     node_count: int
@@ -127,6 +140,7 @@ def session_page(view: PassView, project: str, name: str, *, explain: bool = Fal
         enqueued=iso_time(record.enqueued_at) if record else "",
         started=iso_time(record.started_at) if record else "",
         finished=iso_time(item.finished_at) if item else "",
+        apps=() if is_over else tuple(map(_app_row, found.apps)),
         kernels=tuple(_kernel_rows(view, found, infos)),
         pictures=() if is_over else _pictures(view, identity, nodes[:MOST_PICTURES], infos),
         node_count=len(nodes),
@@ -147,6 +161,10 @@ def require_session(view: PassView, project: str, name: str) -> str:
     if not (project and name and there and view.sees(identity)):
         raise NoSuchResource(what="session", name=clean(f"{project}/{name}"), hint="")
     return identity
+
+
+def _app_row(app: App) -> AppRow:
+    return AppRow(name=clean(app.name), url=app.url, state=app_state(app), openers=clean(openers(app)))
 
 
 def _group(found: Description) -> str:
