@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.bai.web.browser.test_looks import violations
 from tests.integration.apps_world import TOKEN, AppsWorld, apps_world
 from tests.lab.browser import Chromium
 from tests.lab.cache import LabUnavailable
@@ -124,6 +125,17 @@ def test_a_link_opens_one_app_until_its_time_is_over(world: AppsWorld, page: Pag
     until(lambda: world.ask("jupyter", "lab", path).status_code == 403, "the link is over")
     audit = world.bai("audit", "lab")
     assert "a link for whoever has it" in audit and "ada" in audit
+
+
+def test_a_session_s_page_leads_to_its_apps(world: AppsWorld, page: Page) -> None:
+    page.goto(f"{world.panel}/clusters/here/sessions/demo/teller")
+    log_in(page, "ada")
+    expect(page.get_by_role("heading", name="Apps")).to_be_visible()
+    assert violations(page) == []
+    with page.expect_popup() as opened:
+        page.get_by_role("link", name=world.url("teller", "teller")).click()
+    expect(opened.value.locator("body")).to_contain_text('"host"')
+    assert opened.value.evaluate("window.opener") is None
 
 
 def test_what_does_not_run_yet_says_so(world: AppsWorld, page: Page) -> None:
