@@ -81,8 +81,13 @@ class ProjectView:
         if isinstance(value, str):
             return self._text(value)
         if isinstance(value, dict):
-            return {self._redacted(key): self._redacted(item) for key, item in value.items()}
+            return {self._key(key): self._redacted(item) for key, item in value.items()}
         return [self._redacted(item) for item in value] if isinstance(value, list | tuple) else value
+
+    def _key(self, key: object) -> object:
+        """Fields stay what they are called, whatever others call their projects: no mapping has names of
+        projects alone as its keys."""
+        return key if isinstance(key, str) and key.isalpha() else self._redacted(key)
 
     def _text(self, text: str) -> str:
         return self._names.sub(self._in_its_place, text)

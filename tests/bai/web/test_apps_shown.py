@@ -27,6 +27,21 @@ metadata: {name: example}
 spec: {}
 ---
 apiVersion: bai/v1
+kind: Project
+metadata: {name: apps}
+spec: {}
+---
+apiVersion: bai/v1
+kind: Project
+metadata: {name: jupyter}
+spec: {}
+---
+apiVersion: bai/v1
+kind: Project
+metadata: {name: kind}
+spec: {}
+---
+apiVersion: bai/v1
 kind: User
 metadata: {name: ada}
 spec: {projects: [p]}
@@ -36,7 +51,8 @@ RULES = "owner: ada, apps: {board: {access: project}}"
 
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
-    """One session with apps, one without; a project of others has the name of a part of their domain."""
+    """One session with apps, one without; projects of others are called as a part of their domain, an app,
+    and fields of answers."""
     made = Lab(tmp_path_factory.mktemp("lab"))
     made.write("others", OTHERS)
     made.write("lab", session("lab", f"{PORTS}, {RULES}"))
@@ -107,6 +123,14 @@ def test_the_api_has_them_and_a_part_of_the_domain_that_is_a_project_s_name_stay
         assert [each["url"] for each in found["apps"]] == [JUPYTER, BOARD]
     everything = shown.get("/api/v1/clusters/here/resources", "ours")
     assert "theirs" not in str(everything)
+
+
+def test_projects_of_others_that_are_called_as_an_app_or_a_field_hide_nothing(shown: Lab) -> None:
+    path = "/api/v1/clusters/here/commands/apps?form=json&session=lab"
+    assert shown.get(path, "ours") == shown.get(path)
+    assert {each["kind"] for each in shown.get("/api/v1/clusters/here/resources?kind=Session", "ours")} == {
+        "Session"
+    }
 
 
 @pytest.mark.parametrize("name", ["example/theirs", "theirs", "Session/example/theirs"])
