@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import socket
-import tempfile
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -20,14 +18,13 @@ from bai.web.apps.proxy.caddy_config import (
 )
 from bai.web.apps.proxy.caddy_process import CaddyProcess
 from bai.web.apps.proxy.gate_server import GateServer
+from bai.web.apps.proxy.private_folder import private_folder
 from bai.web.apps.proxy.tunnels import Dial, Tunnels
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 GATE_SOCKET = "gate"
-_LONGEST_FOLDER = 70
-"""Characters: a socket's name in it has 32, and its path at most 107."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +53,7 @@ class AppProxyServer:
     ) -> None:
         self._ending = contextlib.ExitStack()
         with contextlib.ExitStack() as begun:
-            folder = _private_folder()
-            begun.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder = begun.enter_context(private_folder())
             self.tunnels = Tunnels(folder, dial, say)
             begun.callback(self.tunnels.close)
             gate, gate_socket = make_gate(self.tunnels), folder / GATE_SOCKET
@@ -86,14 +82,6 @@ class AppProxyServer:
 
     def close(self) -> None:
         self._ending.close()
-
-
-def _private_folder() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="bai-apps-"))
-    if len(str(folder)) <= _LONGEST_FOLDER:
-        return folder
-    folder.rmdir()
-    return Path(tempfile.mkdtemp(prefix="bai-apps-", dir="/tmp"))
 
 
 def _stamp(certificates: Certificates | None) -> str:

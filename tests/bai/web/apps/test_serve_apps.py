@@ -7,6 +7,8 @@ import os
 import re
 import signal
 import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -29,6 +31,13 @@ def caddy_of(pid: int) -> int | None:
 
 def gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
+
+
+@pytest.fixture
+def short_folder() -> Iterator[Path]:
+    """Its name leaves room for those of sockets."""
+    with tempfile.TemporaryDirectory(prefix="bai-t-") as name:
+        yield Path(name)
 
 
 @pytest.mark.slow

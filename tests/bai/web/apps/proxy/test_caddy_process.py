@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 import sys
+import tempfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from cryptography.x509.oid import NameOID
 from bai.web.apps.proxy.caddy_config import CertificateFiles
 from bai.web.apps.proxy.caddy_log import MOST, PERIOD, ThrottledLines, log_text
 from bai.web.apps.proxy.engine import find_engine
+from bai.web.apps.proxy.private_folder import private_folder
 from schemas.problems.errors.command import CommandError
 from tests.bai.web.apps.app_lab import HOST, app_lab
 from tests.waiting import until
@@ -77,6 +79,7 @@ import socket, sys, time
 from pathlib import Path
 from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings
 from bai.web.apps.proxy.engine import find_engine
+from bai.web.apps.proxy.private_folder import private_folder
 listener = socket.create_server(("127.0.0.1", 0))
 settings = AppProxySettings(None, find_engine(None), Path(sys.argv[1]))
 proxy = AppProxyServer(settings, ["http://*.apps.example"], listener, lambda tunnels: None, None, print)
@@ -86,19 +89,41 @@ time.sleep(1000)
 """
 
 
-def test_bai_is_killed_and_no_caddy_is_left(tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen(
-        [sys.executable, "-c", KILLED, str(tmp_path / "s")],
-        stdout=subprocess.PIPE,
-        env=environment,
-        text=True,
-    ) as parent:
+def killed_while_it_serves(folder: Path) -> int:
+    """The Caddy of a bai that was killed, whose temporary folder is this one."""
+    environment = {**os.environ, "TMPDIR": str(folder)}
+    command = [sys.executable, "-c", KILLED, str(folder / "s")]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment, text=True) as parent:
         assert parent.stdout is not None
         pid = int(parent.stdout.readline())
         assert exists(pid)
         parent.kill()
-    until(lambda: not exists(pid), "Caddy is gone")
+    return pid
+
+
+def test_bai_is_killed_and_no_caddy_is_left() -> None:
+    """The folder that is left goes when the next one begins, and one that somebody lives in stays."""
+    with tempfile.TemporaryDirectory(prefix="bai-t-") as name, pytest.MonkeyPatch.context() as patch:
+        temporary = Path(name)
+        pid = killed_while_it_serves(temporary)
+        until(lambda: not exists(pid), "Caddy is gone")
+        assert len(list(temporary.glob("bai-apps-*"))) == 1
+        patch.setattr(tempfile, "tempdir", name)
+        (temporary / "bai-apps-file").write_text("no folder")
+        (temporary / "bai-apps-link").symlink_to(temporary / "s")
+        with private_folder() as first, private_folder() as second:
+            left = {each.name for each in temporary.glob("bai-apps-*")}
+            assert left == {first.name, second.name, "bai-apps-file", "bai-apps-link"}
+            assert (temporary / "s").is_dir() and first.stat().st_mode & 0o777 == 0o700
+        assert not first.exists() and not second.exists()
+
+
+def test_a_folder_whose_name_is_too_long_for_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    deep = tmp_path / ("x" * 80)
+    deep.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(deep))
+    with private_folder() as folder:
+        assert folder.parent == Path("/tmp")
 
 
 def test_apps_move_to_another_domain(tmp_path: Path) -> None:
