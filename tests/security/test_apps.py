@@ -5,8 +5,9 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 from collections.abc import Iterator
-from urllib.parse import quote, urlencode
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 import pytest
 from cryptography.fernet import Fernet
@@ -232,8 +233,15 @@ def test_a_login_goes_on_within_the_app_alone(lab: AppLab, path: str) -> None:
     who.log_in("ada")
     browser = begun.headers["location"].rpartition("browser=")[2]
     page = who.panel.get(f"/apps/open?{urlencode({'to': f'https://{HOST}{path}', 'browser': browser})}")
+    sealed = parse_qs(urlsplit(code_uri(page, HOST)).query)["code"][0]
+    inside = lab.sealer.box(f"app-code {HOST}", CODE_LIFETIME).open(sealed)
+    assert inside is not None and json.loads(zlib.decompress(inside))[2] == "/", "the panel looks at it"
     opened = who.ask(code_uri(page, HOST))
     assert (opened.status, opened.headers["location"]) == (302, "/")
+    login = AppLogin("token", (token("ada"),), time.time() + 60)
+    code = LoginCodes(lab.sealer).issue(HOST, browser, login, path)
+    opened = who.ask(f"/.bai/open?{urlencode({'code': code})}")
+    assert (opened.status, opened.headers["location"]) == (302, "/"), "and so does the gate"
 
 
 def test_a_code_is_good_once(lab: AppLab) -> None:

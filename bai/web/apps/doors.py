@@ -62,13 +62,14 @@ class Knock:
 
 
 class AppDoors:
-    """`clock`: seconds since the epoch. `public_url`: of the panel, where people log in."""
+    """`clock`: seconds since the epoch. `public_url`: of the panel, where people log in; empty where that is
+    not said."""
 
     def __init__(
         self, sealer: CookieSealer, cookies: AppCookies, public_url: str,
         clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        self._cookies, self._public_url, self._clock = cookies, public_url, clock
+        self._cookies, self.public_url, self._clock = cookies, public_url, clock
         self._codes, self._links = LoginCodes(sealer, clock), AppLinks(sealer)
 
     def lead_to_login(self, head: RequestHead, found: FoundApp) -> Answer:
@@ -80,7 +81,7 @@ class AppDoors:
             onward = found.site.origin(host) + "/"
         query = urlencode({"to": onward, "browser": self._codes.browser(host, held)})
         cookie = set_cookie(BEGUN, held, BEGUN_LIFETIME, secure=secure)
-        return redirect(f"{self._public_url}/apps/open?{query}", (cookie,))
+        return redirect(f"{self.public_url}/apps/open?{query}", (cookie,))
 
     async def answer(self, knock: Knock) -> Answer:
         """Whom it lets in nowhere does not hear whether there is such an app."""

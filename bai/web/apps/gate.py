@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
 AGAIN = 5
 """Seconds after which a page that waits comes again."""
+_NO_PANEL = "Send a token: without `bai serve --public-url` no browser finds where to log in."
 _NOTHING = Answer(404)
 _YES = Answer(200)
 
@@ -105,10 +106,12 @@ class Gate:
     def _login(self, head: RequestHead, found: FoundApp, *, stale: bool) -> Answer:
         """A page is led to it; what belongs to a page, and programs, are told."""
         request = head.request
-        if request.html and request.navigates:
+        leads = bool(self._doors.public_url)
+        if request.html and request.navigates and leads:
             return self._doors.lead_to_login(head, found)
         lines = ["Your login has ended."] if stale else []
-        said = Notice("Log in to open this app", [*lines, "Load the page again, or send a token."])
+        advice = "Load the page again, or send a token." if leads else _NO_PANEL
+        said = Notice("Log in to open this app", [*lines, advice])
         return notice(401, said, ((b"www-authenticate", b"Bearer"),), html=request.html)
 
     def _certificate(self, query: bytes) -> Answer:

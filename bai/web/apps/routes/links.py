@@ -14,7 +14,7 @@ from bai.web.apps.decision import NO_SUCH_APP, refusal
 from bai.web.apps.doors import LINK
 from bai.web.apps.table import AppTable, FoundApp
 from bai.web.apps.tickets import AppLinks
-from bai.web.auth.roles import ANONYMOUS, Principal, Viewer
+from bai.web.auth.roles import Principal, Viewer
 from bai.web.dependencies import Cluster, error_responses
 from bai.web.panel.access.cookies import CookieSealer
 from bai.web.response_models import AppLinkAnswer
@@ -70,8 +70,6 @@ def _require_shareable(found: FoundApp | None, user: Principal) -> App:
     if app is None or refused is not None:
         status, why = (refused.status, refused.why) if refused is not None else (404, NO_SUCH_APP)
         raise HTTPException(status, why)
-    if user.name == ANONYMOUS:
-        raise HTTPException(403, "say who you are: links are made by somebody")
     if app.access == "public":
         raise HTTPException(409, "this app is open to everybody: its address is all they need")
     if not app.kernel:

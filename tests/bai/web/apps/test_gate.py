@@ -179,6 +179,13 @@ def test_programs_and_parts_of_pages_are_told_to_log_in_and_led_nowhere(shared_l
             assert not list(each_cookie(told))
 
 
+def test_where_nobody_has_said_where_the_panel_is_nobody_is_led_in_circles(shared_lab: AppLab) -> None:
+    gate = create_gate(shared_lab.hub, shared_lab.access, shared_lab.sealer, "", lambda app: "x")
+    told = shared_lab.ask(gate=gate, headers=PAGES)
+    assert told.status == 401 and "--public-url" in told.body and "location" not in told.headers
+    assert shared_lab.ask(gate=gate, headers=bearing("ada")).passed
+
+
 def test_an_address_that_is_long_leads_back_to_the_apps_first_page(shared_lab: AppLab) -> None:
     for uri, kept in (("/" + "a" * 300, True), ("/" + "a" * LONGEST_ONWARD, False), ("//evil.test/", False)):
         told = shared_lab.ask(uri, headers=PAGES)
