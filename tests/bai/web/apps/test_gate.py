@@ -20,7 +20,7 @@ from bai.web.apps.doors import LONGEST_ONWARD
 from bai.web.apps.gate import create_gate
 from bai.web.auth.grants import Grant, Grants, Identity
 from bai.web.auth.login_providers import login_providers
-from bai.web.auth.oidc import IssuerKeys, OidcAuthenticator, TokenRules
+from bai.web.auth.oidc import CACHE_LIFETIME, IssuerKeys, OidcAuthenticator, TokenRules
 from bai.web.auth.proxy import ProxyAuthenticator
 from bai.web.auth.roles import (
     AnonymousAuthenticator,
@@ -467,18 +467,20 @@ class KnownKeys(IssuerKeys):
     def __init__(self, key: rsa.RSAPrivateKey) -> None:
         super().__init__("https://login.example")
         self._key = jwt.PyJWK.from_json(jwt.algorithms.RSAAlgorithm.to_jwk(key.public_key()), "RS256")
-        self.asked = 0
+        self.asked, self.good = 0, True
 
     def candidates(self, kid: str | None, algorithm: str) -> list[jwt.PyJWK]:
         self.asked += 1
-        return [self._key]
+        return [self._key] if self.good else []
 
 
 def test_signed_tokens_open_apps_are_checked_now_and_then_and_reach_none(app_lab: AppLab) -> None:
     key = rsa.generate_private_key(65537, 2048)
     rules = TokenRules("https://login.example", ["bai"], frozenset({"RS256"}), 0.0, "sub", "groups")
     keys = KnownKeys(key)
-    judge = OidcAuthenticator(rules, keys, Grants([Grant(Role.operator, users=frozenset({"kim"}))]))
+    clock = [time.time()]
+    grants = Grants([Grant(Role.operator, users=frozenset({"kim"}))])
+    judge = OidcAuthenticator(rules, keys, grants, clock=lambda: clock[0])
     named = StaticAccess([*app_lab.access.authenticators, judge])
     app_lab.app.state.access = named
     gate = create_gate(app_lab.hub, named, app_lab.sealer, PANEL, lambda app: "x")
@@ -502,3 +504,8 @@ def test_signed_tokens_open_apps_are_checked_now_and_then_and_reach_none(app_lab
     told = app_lab.ask(gate=gate, headers={**held, **bearer(others)})
     assert told.headers["bai-authorization"] == f"Bearer {others}", "it is the app's own"
     assert app_lab.ask(gate=gate, headers=bearer(others)).status == 401
+    keys.good = False
+    assert app_lab.ask(gate=gate, headers=held).passed, "it was checked a moment ago"
+    clock[0] += CACHE_LIFETIME
+    assert app_lab.ask(gate=gate, headers=held).status == 401
+    assert app_lab.ask(gate=gate, headers=bearer(good)).status == 401
