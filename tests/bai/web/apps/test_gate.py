@@ -7,6 +7,7 @@ import ipaddress
 import re
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 from urllib.parse import quote
 
 import jwt
@@ -28,6 +29,7 @@ from bai.web.auth.roles import (
     Role,
     StaticAccess,
 )
+from bai.web.panel.access import kept_identity
 from bai.web.panel.access.cookies import CookieSealer, SealedBox
 from bai.web.panel.access.kept_identity import seal_identity
 from schemas.problems.errors.repository import CannotRead
@@ -330,7 +332,9 @@ def with_provider(lab: AppLab, *grants: Grant, session: float = 3600.0) -> Stati
     return StaticAccess([*lab.access.authenticators, judge], oidc_clients=[client])
 
 
-def test_who_is_logged_in_at_a_provider_opens_apps_as_long_as_that_counts(app_lab: AppLab) -> None:
+def test_who_is_logged_in_at_a_provider_opens_apps_as_long_as_that_counts(
+    app_lab: AppLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     operators = Grant(Role.operator, groups=frozenset({"ops"}), projects=frozenset({"p"}))
     changing = ChangingAccess(keep=with_provider(app_lab, operators))
     app_lab.app.state.access = changing
@@ -351,6 +355,13 @@ def test_who_is_logged_in_at_a_provider_opens_apps_as_long_as_that_counts(app_la
     clock[0] += 3601
     assert who.ask(gate=gate, headers=SCRIPT).status == 401, "it lasts as long as at the panel"
     clock[0] -= 3601
+    with monkeypatch.context() as patch:
+        patch.setattr(kept_identity, "time", SimpleNamespace(time=lambda: clock[0]))
+        changing.now = with_provider(app_lab, operators, session=60.0)
+        assert who.ask(gate=gate, headers=SCRIPT).passed
+        clock[0] += 61
+        assert who.ask(gate=gate, headers=SCRIPT).status == 401, "and as the file says now"
+        clock[0] -= 61
     changing.now = with_provider(app_lab, Grant(Role.viewer, groups=frozenset({"ops"})))
     assert who.ask(gate=gate, headers=SCRIPT).status == 403, "roles are those of now"
     changing.now = with_provider(app_lab)
