@@ -165,9 +165,14 @@ def apps_world(folder: Path) -> Iterator[AppsWorld]:
     ]  # fmt: skip
     with (folder / "serve.log").open("w") as log:
         served = start_bai(Command(words, world.environment(), world.repository, stdout=log, stderr=log))
+
+    def answers(app: str, session: str, path: str = "/") -> bool:
+        assert served.poll() is None, "bai serve has ended"
+        return world.answers(app, session, path)
+
     try:
-        until(lambda: world.answers("teller", "teller"), "the small app answers")
-        until(lambda: world.answers("jupyter", "lab", f"/api?token={TOKEN}"), "JupyterLab answers")
+        until(lambda: answers("teller", "teller"), "the small app answers")
+        until(lambda: answers("jupyter", "lab", f"/api?token={TOKEN}"), "JupyterLab answers")
         yield world
     except AssertionError as error:
         raise AssertionError(f"{error}: {(folder / 'serve.log').read_text()}") from None
