@@ -31,7 +31,12 @@ def share(
         ),
     ] = "",
     lifetime: Annotated[
-        str, typer.Option("--for", metavar="TIME", help="How long the link opens it: 30m, 1h, 7d.")
+        str,
+        typer.Option(
+            "--for",
+            metavar="TIME",
+            help="How long the link opens it: 30m, 1h, 8h; the cluster's AppProxy says how long at most.",
+        ),
     ] = "1h",
     format: FormatOption = Format.text,
 ) -> None:
@@ -42,7 +47,7 @@ def share(
 
     \b
     bai share lab                          for an hour
-    bai share lab tensorboard --for 7d     one of several apps, for a week
+    bai share lab tensorboard --for 8h     one of several apps, for a day's work
     """
     from bai.cli.options import parse_seconds
     from bai.cli.output import print_json
