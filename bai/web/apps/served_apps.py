@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings
 from bai.web.apps.proxy.tunnels import Tunnels
 from providers.machines.base import Stream
 from providers.required_abilities import require_port_forward
-from schemas.kinds.app_proxy import AppProxy
 from schemas.problems.errors.kernel import KernelNotFound, PortRefused
 
 if TYPE_CHECKING:
@@ -59,7 +58,8 @@ class ServedApps:
         """Documents may say now that apps are elsewhere, and certificates may have been renewed."""
         if done.desired is None:
             return
-        urls = tuple(sorted({url for each in self._loops.clusters.values() for url in _urls_of(each)}))
+        found = filter(None, map(_url_of, self._loops.clusters.values()))
+        urls = tuple(sorted(set(found)))
         self._tell(urls)
         self.proxy.serve(urls)
 
@@ -91,13 +91,13 @@ class ServedApps:
         return require_port_forward(workspace.provider, workspace.cluster).dial(kernel, port)
 
 
-def _urls_of(cluster: ServedCluster) -> Iterator[str]:
+def _url_of(cluster: ServedCluster) -> str:
+    """Empty where no document says it."""
     done = cluster.good or cluster.latest
-    if done is not None and done.desired is not None:
-        repository = done.desired.repository
-        for proxy in repository.of(AppProxy):
-            if repository.cluster_of(proxy) == cluster.name:
-                yield proxy.spec.url
+    if done is None or done.desired is None:
+        return ""
+    proxy = done.desired.repository.app_proxy_of(cluster.name)
+    return proxy.spec.url if proxy is not None else ""
 
 
 def _placement_of(cluster: ServedCluster, app: App) -> Placement | None:

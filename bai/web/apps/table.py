@@ -134,8 +134,7 @@ class AppTable:
 def _site_of(served: ServedCluster, done: ReconcileCycle, before: AppSite | None) -> AppSite | None:
     assert done.desired is not None and done.actual is not None
     repository, sessions = done.desired.repository, done.desired.sessions()
-    proxies = (each for each in repository.of(AppProxy) if repository.cluster_of(each) == served.name)
-    proxy = next(proxies, None)
+    proxy = repository.app_proxy_of(served.name)
     if proxy is None:
         return None
     same = before is not None and before.proxy is proxy and before.sessions is sessions
