@@ -11,6 +11,7 @@ from fastapi.responses import JSONResponse
 from bai import __version__
 from bai.web.apps.routes import links as app_links
 from bai.web.apps.routes import opening as app_opening
+from bai.web.apps.routes import sharing as app_sharing
 from bai.web.apps.table import AppTable
 from bai.web.auth.roles import Access
 from bai.web.cluster_loops import ClusterLoops
@@ -67,6 +68,7 @@ _MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, e
 _PAGES = (
     login, static_files, live_news, cluster_pages, session_pages, file_pages, uploads, terminal_pages,
     plan_routes, order_routes, report_pages, administration, proposals, numbers_pages, app_opening,
+    app_sharing,
 )  # fmt: skip
 
 

@@ -138,6 +138,21 @@ def test_a_session_s_page_leads_to_its_apps(world: AppsWorld, page: Page) -> Non
     assert opened.value.evaluate("window.opener") is None
 
 
+def test_a_session_s_page_shares_an_app(world: AppsWorld, page: Page, chromium: Chromium) -> None:
+    page.goto(f"{world.panel}/clusters/here/sessions/demo/teller")
+    log_in(page, "vic")
+    page.get_by_role("button", name="Share").click()
+    link = page.locator("pre.lines").inner_text().strip()
+    assert link.startswith(f"{world.url('teller', 'teller')}/.bai/link?") and violations(page) == []
+    stranger = chromium.page(ignore_https_errors=True)
+    stranger.goto(link)
+    expect(stranger.locator("body")).to_contain_text('"host"')
+    stranger.context.close()
+    page.goto(f"{world.panel}/clusters/here/sessions/demo/lab")
+    expect(page.get_by_role("heading", name="Apps")).to_be_visible()
+    assert page.get_by_role("button", name="Share").count() == 0
+
+
 def test_what_does_not_run_yet_says_so(world: AppsWorld, page: Page) -> None:
     answer = world.ask("teller", "later", Authorization="Bearer ada")
     assert answer.status_code == 503 and "retry-after" in answer.headers

@@ -11,7 +11,7 @@ from bai.web.panel.access.visitor import PageViewer, VisitedCluster
 from bai.web.panel.routes.page_route import Text, Values, cluster_page, page_router
 from bai.web.panel.views.logs_page import logs_page
 from bai.web.panel.views.session_list import SessionListQuery, session_list
-from bai.web.panel.views.session_page import session_page
+from bai.web.panel.views.session_page import owns_session, session_page
 from bai.web.pass_view import PassView
 from bai.web.routes.logs import LogQuery, log_answer
 
@@ -43,15 +43,20 @@ def session(
 ) -> Response:
     """`explain`: also how close each node comes."""
     operates = visitor.principal.may(Role.operator, project)
+    owns = owns_session(PassView(cluster, visitor.principal), project, name)
 
     def make(view: PassView) -> Values:
-        return {"page": session_page(view, project, name, explain=explain), "operates": operates}
+        return {
+            "page": session_page(view, project, name, explain=explain),
+            "operates": operates,
+            "owns": owns,
+        }
 
     if explain:
         # There before the page is made, for which everybody else waits.
         _ = PassView(cluster, visitor.principal).study
     return cluster_page(
-        request, cluster, visitor, "session.html", make, key=(project, name, explain, operates)
+        request, cluster, visitor, "session.html", make, key=(project, name, explain, operates, owns)
     )
 
 

@@ -11,6 +11,7 @@ from bai.queries.description import describe_resource
 from bai.queries.efficiency import session_efficiency
 from bai.queries.facts.node_infos import node_infos
 from bai.queries.models import ExplainQuery
+from bai.queries.resources import owner_names
 from bai.render.analysis.efficiency_report import efficiency_lines
 from bai.render.humanize import clean, iso_time, number_ranges
 from bai.render.nodes.rows import running_placements
@@ -67,6 +68,7 @@ class AppRow:
     url: str
     state: str
     openers: str
+    access: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +165,21 @@ def require_session(view: PassView, project: str, name: str) -> str:
     return identity
 
 
+def owns_session(view: PassView, project: str, name: str) -> bool:
+    """Whether who looks is the owner that its document names."""
+    session = view.desired.sessions().get(identity_of("Session", name, project))
+    owner = session.spec.owner if session is not None else None
+    return bool(owner) and view.user.lower() in owner_names({str(owner)}, view.repository)
+
+
 def _app_row(app: App) -> AppRow:
-    return AppRow(name=clean(app.name), url=app.url, state=app_state(app), openers=clean(openers(app)))
+    return AppRow(
+        name=clean(app.name),
+        url=app.url,
+        state=app_state(app),
+        openers=clean(openers(app)),
+        access=app.access,
+    )
 
 
 def _group(found: Description) -> str:
