@@ -40,7 +40,9 @@ _FOLDERS = (
     "tests/providers/process/", "tests/providers/docker/", "tests/providers/kubernetes/",
     "tests/providers/gpu/", "tests/providers/ansible/", "tests/providers/ssh/", "tests/providers/storage/",
     "tests/providers/health/", "tests/hardware/", "tests/bai/web/browser/",
-    "tests/security/test_session_", "tests/security/test_as_an_ordinary_user.py",
+    "tests/bai/web/apps/proxy/", "tests/bai/web/apps/test_serve_apps.py",
+    "tests/security/test_app_clients.py", "tests/security/test_session_",
+    "tests/security/test_as_an_ordinary_user.py",
 )  # fmt: skip
 _SHOWN = re.compile(
     rf"\bmark\.(?:{'|'.join(_MARKS)})\b|\b(?:{'|'.join(sorted(_FIXTURES))})\b *:|[\"']postgresql\b"

@@ -14,8 +14,8 @@ from cryptography.fernet import Fernet
 from fastapi.routing import APIRoute
 
 from bai.web.apps.app_cookies import AppCookies, AppLogin
+from bai.web.apps.codes_and_links import CODE_LIFETIME, AppLinks, LoginCodes
 from bai.web.apps.gate import create_gate
-from bai.web.apps.tickets import CODE_LIFETIME, AppLinks, LoginCodes
 from bai.web.panel.access.cookies import CookieSealer, SealedBox
 from tests.bai.web.apps.lab import (
     ANOTHER_PROJECT,

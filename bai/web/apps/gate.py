@@ -17,8 +17,8 @@ from urllib.parse import parse_qs
 from bai.web.apps.answers import Answer, Headers, Notice, notice
 from bai.web.apps.app_cookies import APP, AppCookies, set_cookie, without_ours
 from bai.web.apps.decision import NO_SUCH_APP, Asker, Login, Pass, Refuse, decide
-from bai.web.apps.doors import AppDoors, Knock
 from bai.web.apps.request_head import BadRequest, RequestHead, is_reserved, read_head
+from bai.web.apps.reserved_paths import ReservedPaths, ReservedRequest
 from bai.web.apps.table import AppTable, FoundApp
 from bai.web.apps.visitors import AppVisitors, Visit
 from bai.web.auth.roles import Access
@@ -43,10 +43,10 @@ class Gate:
     that cannot be. `clock`: seconds since the epoch."""
 
     def __init__(
-        self, table: AppTable, visitors: AppVisitors, doors: AppDoors, address_of: Callable[[App], str],
-        clock: Callable[[], float] = time.time,
+        self, table: AppTable, visitors: AppVisitors, reserved: ReservedPaths,
+        address_of: Callable[[App], str], clock: Callable[[], float] = time.time,
     ) -> None:  # fmt: skip
-        self._table, self._visitors, self._doors = table, visitors, doors
+        self._table, self._visitors, self._reserved = table, visitors, reserved
         self._address_of, self._clock = address_of, clock
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -73,7 +73,7 @@ class Gate:
             return notice(404, Notice("No app has this address"), html=head.request.html)
         visit = await self._visitors.visit(head, secure=found.site.secure)
         if is_reserved(head.request.uri):
-            return await self._doors.answer(Knock(head, found, visit.asker))
+            return await self._reserved.answer(ReservedRequest(head, found, visit.asker))
         return self._decided(head, found, visit, answered=path == "/check")
 
     def _decided(self, head: RequestHead, found: FoundApp, visit: Visit, *, answered: bool) -> Answer:
@@ -106,9 +106,9 @@ class Gate:
     def _login(self, head: RequestHead, found: FoundApp, *, stale: bool) -> Answer:
         """A page is led to it; what belongs to a page, and programs, are told."""
         request = head.request
-        leads = bool(self._doors.public_url)
+        leads = bool(self._reserved.public_url)
         if request.html and request.navigates and leads:
-            return self._doors.lead_to_login(head, found)
+            return self._reserved.lead_to_login(head, found)
         lines = ["Your login has ended."] if stale else []
         advice = "Load the page again, or send a token." if leads else _NO_PANEL
         said = Notice("Log in to open this app", [*lines, advice])
@@ -128,8 +128,8 @@ def create_gate(
     """`sealer` and `public_url`: those of the panel, where people log in."""
     cookies = AppCookies(sealer)
     return Gate(
-        AppTable(loops), AppVisitors(access, cookies, clock), AppDoors(sealer, cookies, public_url, clock),
-        address_of, clock,
+        AppTable(loops), AppVisitors(access, cookies, clock),
+        ReservedPaths(sealer, cookies, public_url, clock), address_of, clock,
     )  # fmt: skip
 
 

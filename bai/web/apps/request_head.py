@@ -13,7 +13,7 @@ from urllib.parse import unquote_to_bytes
 from bai.web.apps.decision import AppRequest
 from bai.web.panel.access.same_origin import local_path
 
-DOORS = "/.bai/"
+RESERVED = "/.bai/"
 """Below this path of each app, the gate answers."""
 _ONCE = frozenset(
     {
@@ -79,16 +79,16 @@ def is_reserved(uri: str) -> bool:
     if b".bai" not in path.lower() and b"%" not in path:
         return False
     for _ in range(_DECODINGS):
-        if _leads_to_doors(path):
+        if _is_reserved_path(path):
             return True
         decoded = unquote_to_bytes(path)
         if decoded == path:
             return False
         path = decoded
-    return _leads_to_doors(path)
+    return _is_reserved_path(path)
 
 
-def _leads_to_doors(path: bytes) -> bool:
+def _is_reserved_path(path: bytes) -> bool:
     depth = 0
     for part in re.split(rb"[/\\]", path):
         name = part.partition(b";")[0].strip(b" \t\r\n\0").lower()

@@ -10,10 +10,10 @@ from fastapi import APIRouter, HTTPException, Path, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from bai.render.humanize import iso_time
+from bai.web.apps.codes_and_links import AppLinks
 from bai.web.apps.decision import NO_SUCH_APP, refusal
-from bai.web.apps.doors import LINK
+from bai.web.apps.reserved_paths import LINK
 from bai.web.apps.table import AppTable, FoundApp
-from bai.web.apps.tickets import AppLinks
 from bai.web.auth.roles import Principal, Viewer
 from bai.web.dependencies import Cluster, error_responses
 from bai.web.panel.access.cookies import CookieSealer

@@ -13,11 +13,11 @@ from urllib.parse import urlencode, urlsplit
 from fastapi import HTTPException, Query, Request, Response
 
 from bai.web.apps.app_cookies import AppLogin
+from bai.web.apps.codes_and_links import LoginCodes
 from bai.web.apps.decision import NO_SUCH_APP, refusal
-from bai.web.apps.doors import OPEN
 from bai.web.apps.request_head import onward_path
+from bai.web.apps.reserved_paths import OPEN
 from bai.web.apps.table import AppTable, FoundApp
-from bai.web.apps.tickets import LoginCodes
 from bai.web.auth.grants import Identity
 from bai.web.auth.proxy import ProxyAuthenticator
 from bai.web.auth.roles import Access

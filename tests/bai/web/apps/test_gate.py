@@ -17,8 +17,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bai.web.apps.app_cookies import AppCookies, without_ours
-from bai.web.apps.doors import LONGEST_ONWARD
 from bai.web.apps.gate import create_gate
+from bai.web.apps.reserved_paths import LONGEST_ONWARD
 from bai.web.auth.grants import Grant, Grants, Identity
 from bai.web.auth.login_providers import login_providers
 from bai.web.auth.oidc import CACHE_LIFETIME, IssuerKeys, OidcAuthenticator, TokenRules

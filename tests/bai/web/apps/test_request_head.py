@@ -60,7 +60,7 @@ def test_what_no_app_can_be_asked(name: str, value: str) -> None:
         read_head(said.items())
 
 
-DOORS = [
+RESERVED = [
     "/.bai/open", "/.bai", "/.bai/", "/.bai?x", "/.bai/../x", "/.bai/..%2fx", "/%2ebai/open", "/%2Ebai/",
     "/%252ebai/", "/.b%61i/", "//.bai/open", "/./.bai/", "/x/../.bai/open", "/x/%2e%2e/.bai/open",
     "/x%2f..%2f.bai", "/x/..%5c.bai/", "\\.bai/open", "/\\.bai/", "/.BAI/open", "/.bai;a=b/open",
@@ -68,7 +68,7 @@ DOORS = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("uri", DOORS)
+@pytest.mark.parametrize("uri", RESERVED)
 def test_paths_of_the_gate_however_they_are_written(uri: str) -> None:
     assert is_reserved(uri)
     assert onward_path(uri) == "/"

@@ -15,9 +15,9 @@ from starlette.concurrency import run_in_threadpool
 
 from bai.web.apps.answers import Answer, Notice, notice, redirect
 from bai.web.apps.app_cookies import APP, BEGUN, AppCookies, AppLogin, cookie_of, set_cookie
+from bai.web.apps.codes_and_links import AppLinks, LoginCodes
 from bai.web.apps.decision import ELSEWHERE, LINK_ENDED, Asker, LinkVisitor, foreign, link_opens, refusal
-from bai.web.apps.request_head import DOORS, onward_path
-from bai.web.apps.tickets import AppLinks, LoginCodes
+from bai.web.apps.request_head import RESERVED, onward_path
 from bai.web.panel.access.cookies import BEGUN_LIFETIME, CookieSealer, TooLong
 from reconciler.values.records import Audit
 from schemas.problems.errors.base import BaiError
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from bai.web.apps.table import FoundApp
     from reconciler.values.apps.app import App
 
-OPEN, LINK, LEAVE = f"{DOORS}open", f"{DOORS}link", f"{DOORS}leave"
+OPEN, LINK, LEAVE = f"{RESERVED}open", f"{RESERVED}link", f"{RESERVED}leave"
 LONGEST_ONWARD = 500
 """Characters, quoted, of an address that a login leads back to: providers bound the length of what they carry
 along (`code_flow.LONGEST_NEXT`)."""
@@ -37,8 +37,8 @@ _NOTHING = "There is nothing here"
 
 
 @dataclass(frozen=True, slots=True)
-class Knock:
-    """A request at a door."""
+class ReservedRequest:
+    """A request for one of these paths."""
 
     head: RequestHead
     found: FoundApp
@@ -61,7 +61,7 @@ class Knock:
         return values[0] if len(values) == 1 else ""
 
 
-class AppDoors:
+class ReservedPaths:
     """`clock`: seconds since the epoch. `public_url`: of the panel, where people log in; empty where that is
     not said."""
 
@@ -83,66 +83,66 @@ class AppDoors:
         cookie = set_cookie(BEGUN, held, BEGUN_LIFETIME, secure=secure)
         return redirect(f"{self.public_url}/apps/open?{query}", (cookie,))
 
-    async def answer(self, knock: Knock) -> Answer:
+    async def answer(self, asked: ReservedRequest) -> Answer:
         """Whom it lets in nowhere does not hear whether there is such an app."""
-        request = knock.head.request
-        path, origin = request.uri.partition("?")[0], knock.found.site.origin(knock.host)
+        request = asked.head.request
+        path, origin = request.uri.partition("?")[0], asked.found.site.origin(asked.host)
         if request.websocket or foreign(request, origin, cookie=True):
             return notice(403, Notice(ELSEWHERE), html=request.html)
         if path == OPEN and request.method == "GET" and request.navigates:
-            return self._open(knock)
+            return self._open(asked)
         if path == LINK and request.method == "GET" and request.navigates:
-            return await self._link(knock)
+            return await self._link(asked)
         if path == LEAVE and request.method in ("GET", "POST"):
-            return self._leave(knock)
+            return self._leave(asked)
         return notice(404, Notice(_NOTHING, onward=(_OPEN_APP, "/")), html=request.html)
 
-    def _open(self, knock: Knock) -> Answer:
-        begun = cookie_of(knock.head.cookies, BEGUN, secure=knock.secure)
+    def _open(self, asked: ReservedRequest) -> Answer:
+        begun = cookie_of(asked.head.cookies, BEGUN, secure=asked.secure)
         try:
-            redeemed = self._codes.redeem(knock.host, knock.field("code"), begun)
-            return self._let_in(knock, redeemed.login, onward_path(redeemed.path))
+            redeemed = self._codes.redeem(asked.host, asked.field("code"), begun)
+            return self._let_in(asked, redeemed.login, onward_path(redeemed.path))
         except (PermissionError, TooLong) as error:
             said = Notice("You are not logged in", [f"{error}."], onward=("Try again", "/"))
-            return notice(403, said, html=knock.head.request.html)
+            return notice(403, said, html=asked.head.request.html)
 
-    async def _link(self, knock: Knock) -> Answer:
-        app, html = knock.found.app, knock.head.request.html
-        link = self._links.open(knock.host, knock.field("token"))
+    async def _link(self, asked: ReservedRequest) -> Answer:
+        app, html = asked.found.app, asked.head.request.html
+        link = self._links.open(asked.host, asked.field("token"))
         if app is None or link is None or not link_opens(link, app, self._clock()):
             return notice(403, Notice(LINK_ENDED), html=html)
-        principal = knock.asker.principal
-        if principal is not None and refusal(principal, app, knock.found.owners) is None:
+        principal = asked.asker.principal
+        if principal is not None and refusal(principal, app, asked.found.owners) is None:
             return redirect("/")  # They are more than a link's.
         if self._links.used.first(link.id, link.until, self._clock()):
             try:
-                await run_in_threadpool(_write_down, knock, app, link)
+                await run_in_threadpool(_write_down, asked, app, link)
             except BaiError:
                 self._links.used.forget(link.id)
                 said = Notice("Not yet", ["That this link is used cannot be written down just now."], 5)
                 return notice(503, said, html=html)
         login = AppLogin("link", (link.id, link.kernel, link.by), link.until)
-        return self._let_in(knock, login, "/")
+        return self._let_in(asked, login, "/")
 
-    def _leave(self, knock: Knock) -> Answer:
-        html = knock.head.request.html
-        if knock.head.request.method == "GET":
+    def _leave(self, asked: ReservedRequest) -> Answer:
+        html = asked.head.request.html
+        if asked.head.request.method == "GET":
             return notice(200, Notice("Log out of this app?", leave=True), html=html)
-        gone = tuple(set_cookie(name, "", 0, secure=knock.secure) for name in (APP, BEGUN))
+        gone = tuple(set_cookie(name, "", 0, secure=asked.secure) for name in (APP, BEGUN))
         said = Notice("You are logged out of this app", onward=(_OPEN_APP, "/"))
         return notice(200, said, gone, html=True)
 
-    def _let_in(self, knock: Knock, login: AppLogin, path: str) -> Answer:
-        sealed = self._cookies.seal(knock.host, login)
+    def _let_in(self, asked: ReservedRequest, login: AppLogin, path: str) -> Answer:
+        sealed = self._cookies.seal(asked.host, login)
         lifetime = max(0.0, login.until - self._clock())
-        return redirect(path, (set_cookie(APP, sealed, lifetime, secure=knock.secure),))
+        return redirect(path, (set_cookie(APP, sealed, lifetime, secure=asked.secure),))
 
 
-def _write_down(knock: Knock, app: App, link: LinkVisitor) -> None:
+def _write_down(asked: ReservedRequest, app: App, link: LinkVisitor) -> None:
     """Raises StoreError."""
-    cluster = knock.found.site.cluster
+    cluster = asked.found.site.cluster
     try:
-        peer = str(ipaddress.ip_address(knock.head.peer))
+        peer = str(ipaddress.ip_address(asked.head.peer))
     except ValueError:
         peer = "an address that is not known"
     workspace = cluster.loop.workspace

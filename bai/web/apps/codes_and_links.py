@@ -28,7 +28,7 @@ _BOXES = 1024
 _MOST_USED = 10_000
 
 
-class UsedTickets:
+class UsedIds:
     """Ids that were seen, until they count for nothing. Thread-safe."""
 
     def __init__(self) -> None:
@@ -73,7 +73,7 @@ class LoginCodes:
             return sealer.box(f"app-browser {host}", BEGUN_LIFETIME)
 
         self._codes, self._browsers, self._clock = codes, browsers, clock
-        self._used = UsedTickets()
+        self._used = UsedIds()
 
     def browser_cookie(self, host: str, held: str) -> str:
         """Of a browser that has `held`: as it is from now on. Logins in other tabs go on."""
@@ -113,7 +113,7 @@ class AppLinks:
             return sealer.box(f"app-link {host}", LONGEST)
 
         self._box = box
-        self.used = UsedTickets()
+        self.used = UsedIds()
 
     def make(self, host: str, kernel: str, by: str, until: float) -> str:
         value = [secrets.token_urlsafe(12), kernel, by, until]
