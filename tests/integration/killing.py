@@ -68,18 +68,21 @@ def wishes(rng: random.Random) -> Wishes:
 
 
 @spent("kills")
-def killed_anywhere(
-    ground: Ground, rng: random.Random, most: int, *, first: int = 0, longest: float = 0.3
-) -> None:
-    """Apply wishes, killed at random moments, until `most` were; each next run makes it right. `longest`: in
-    how many seconds an apply is done, at first guess."""
-    kills = 0
+def killed_anywhere(ground: Ground, rng: random.Random, most: int, *, first: int = 0) -> None:
+    """Apply wishes, killed at random moments, until `most` were; each next run makes it right. How long an
+    apply takes here and now is seen from those that nobody kills: by a guess, most may be killed before they
+    do anything."""
+    ground.want({"first": (0, 2)})
+    alone = ground.apply()
+    assert not alone["error"], alone
+    kills, longest = 0, alone["seconds"]
     while kills < most:
         wanted = ground.want(wishes(rng))
         answer = ground.apply(after=rng.uniform(0, longest))
         kills += answer["killed"]
-        longest = 0.9 * longest + 0.1 * (answer["seconds"] + 0.1) if not answer["killed"] else longest * 1.02
         again = ground.apply()
+        if again["changes"]:
+            longest = (longest + again["seconds"]) / 2
         where = f"kill {first + kills}, wanted {dict(wanted)}, the next run said {again}"
         assert not again["error"], where
         assert soon(partial(ground.runs, wanted)), f"{where}; there is {dict(ground.running())}"

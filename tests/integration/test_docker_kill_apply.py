@@ -133,7 +133,7 @@ def lab(engines: Engines, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 @pytest.mark.slow
 def test_killed_anywhere_the_next_run_ends_with_exactly_what_is_wanted(lab: Lab) -> None:
-    killed_anywhere(lab, random.Random(SEED), KILLS, longest=1.0)
+    killed_anywhere(lab, random.Random(SEED), KILLS)
 
 
 @pytest.mark.slow

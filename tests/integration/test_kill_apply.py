@@ -2,7 +2,7 @@
 
 Two at once double nothing.
 
-What runs is read from /proc, without bai's help. `BAI_KILLS`: how many kills (40), `BAI_KILL_SEED`: which;
+What runs is read from /proc, without bai's help. `BAI_KILLS`: how many kills (20), `BAI_KILL_SEED`: which;
 `BAI_RACES`: how many times two begin at once (5).
 """
 
@@ -27,12 +27,12 @@ from tests.integration.killing import Ground, Running, killed_anywhere, session_
 from tests.lab.postgres import Server
 from tests.waiting import soon
 
-KILLS = int(os.environ.get("BAI_KILLS", "40"))
+KILLS = int(os.environ.get("BAI_KILLS", "20"))
 RACES = int(os.environ.get("BAI_RACES", "5"))
 SEED = int(os.environ.get("BAI_KILL_SEED", "1"))
 REFUSALS = ("LeaseHeld", "LeaseLost", "StalePlan")
 CHUNK = 20
-SERVER_KILLS = 10
+SERVER_KILLS = 5
 HERE = """
 apiVersion: bai/v1
 kind: Cluster

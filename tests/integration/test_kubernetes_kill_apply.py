@@ -109,7 +109,7 @@ def cluster(kubernetes_lab: Kubernetes, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_killed_anywhere_the_next_run_ends_with_exactly_what_is_wanted(cluster: Cluster) -> None:
-    killed_anywhere(cluster, random.Random(SEED), KILLS, longest=1.0)
+    killed_anywhere(cluster, random.Random(SEED), KILLS)
     assert max(cluster.devices().values(), default=0) <= 1
     assert sum(cluster.devices().values()) == len(cluster.pods())
 

@@ -97,7 +97,7 @@ def cluster(kubernetes_lab: Kubernetes, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_killed_anywhere_no_gpu_has_two_claims_and_no_pod_two_parts(cluster: Shared) -> None:
-    killed_anywhere(cluster, random.Random(SEED), KILLS, longest=1.0)
+    killed_anywhere(cluster, random.Random(SEED), KILLS)
     assert max(cluster.devices().values(), default=0) <= 1
     assert soon(lambda: cluster.used() == len(cluster.pods())), (cluster.used(), len(cluster.pods()))
 
