@@ -254,6 +254,7 @@ def test_who_leaves_is_logged_out_of_this_app(shared_lab: AppLab) -> None:
     asked = who.ask("/.bai/leave")
     assert asked.status == 200 and 'action="/.bai/leave" method="post"' in asked.body
     assert who.ask().passed, "looking at it is not leaving"
+    assert asked.headers["referrer-policy"] == "same-origin", "else its form would come from nowhere"
     own = {"Origin": f"https://{HOST}", "Sec-Fetch-Site": "same-origin", **PAGES}
     for origin in ("https://evil.test", "null"):
         assert (

@@ -167,7 +167,10 @@ def served(repo: Repo, chromium: Chromium) -> Iterator[Served]:
     try:
         found = Served(address, port, {name: each["token"] for name, each in made.items()}, chromium)
         for name in ("lab", "bad"):
-            until(lambda name=name: _answers(found, name), f"{name} answers")
+            until(
+                lambda name=name: server.poll() is None and _answers(found, name),
+                lambda name=name: f"{name} answers; {_last_answer(found, name)}\n{log.read_text()}",
+            )
         with chromium.reaching(port), chromium.reaching(panel):
             yield found
         server.terminate()
@@ -181,6 +184,13 @@ def _answers(served: Served, session: str) -> bool:
     with contextlib.suppress(httpx.TransportError):
         return served.ask(session, "/seen").status_code == 200
     return False
+
+
+def _last_answer(served: Served, session: str) -> str:
+    try:
+        return str(served.ask(session, "/seen"))
+    except httpx.TransportError as error:
+        return str(error)
 
 
 def test_an_app_is_opened_by_login_and_by_link_and_by_nobody_else(served: Served) -> None:
