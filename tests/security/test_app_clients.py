@@ -269,6 +269,6 @@ def test_an_answer_of_an_app_without_end_of_its_head(apps: AppLab) -> None:
 def test_who_else_is_on_this_machine_reaches_neither_gate_nor_ways(tmp_path: Path) -> None:
     with app_lab(tmp_path, gate=Gate(0)) as lab:
         lab.ask()
-        folder = lab.proxy.tunnels._folder
+        folder = lab.proxy.tunnels.folder
         assert folder.stat().st_mode & 0o077 == 0
         assert (folder / "gate").stat().st_mode & 0o077 == 0

@@ -89,12 +89,18 @@ class CaddyProcess:
         wanted = content, stamp
         if wanted in (self._config, self._refused):
             return
-        if refusal := self._refusal(content):
+        try:
+            refusal = self._refusal(content)
+            if not refusal:
+                _write_private(self._folder / CONFIG, content)
+        except OSError as error:  # A full disk: the next pass tries again.
+            self._say(f"goes on as it was: {error.strerror or error}")
+            return
+        if refusal:
             self._refused = wanted
             self._say(f"goes on as it was: {refusal}")
             return
         self._config, self._refused = wanted, None
-        _write_private(self._folder / CONFIG, content)
         self._renewing = True
         child = self._child
         if child is not None:
@@ -132,6 +138,7 @@ class CaddyProcess:
             return
         began = time.monotonic()
         code = self._run()
+        self._last_words = self._last_words or f"it ended with code {code}"
         self._settled.set()
         renewed, self._renewing = self._renewing, False
         if renewed or self._ending.is_set():

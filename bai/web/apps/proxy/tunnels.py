@@ -45,7 +45,7 @@ class Tunnels:
         self, folder: Path, dial: Dial, say: Callable[[str], None], *,
         unused: float = UNUSED, clock: Callable[[], float] = time.monotonic,
     ) -> None:  # fmt: skip
-        self._folder = folder
+        self.folder = folder
         self._dial = dial
         self._say = say
         self._unused = unused
@@ -89,7 +89,7 @@ class Tunnels:
     def _dig(self, kernel_id: str, port: int, now: float) -> _Tunnel:
         # A path of a socket holds 107 bytes, and a kernel's id may be longer than that.
         name = hashlib.sha256(f"{port} {kernel_id}".encode()).hexdigest()[:32]
-        path = self._folder / name
+        path = self.folder / name
         path.unlink(missing_ok=True)
         listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         try:

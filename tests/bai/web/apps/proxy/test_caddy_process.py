@@ -59,7 +59,7 @@ def test_at_the_end_a_request_may_end_and_a_websocket_is_closed(tmp_path: Path) 
         talk.send("a")
         assert talk.recv() == "heard a"
         pid = lab.proxy.caddy.pid
-        folder = lab.proxy.tunnels._folder
+        folder = lab.proxy.tunnels.folder
         assert folder.stat().st_mode & 0o777 == 0o700 and (folder / "caddy.json").stat().st_mode & 0o077 == 0
         with httpx.stream("GET", f"{lab.url}/sse", headers={"Host": HOST}, timeout=60) as answer:
             lines = answer.iter_lines()
@@ -142,6 +142,19 @@ def test_apps_move_to_another_domain(tmp_path: Path) -> None:
         assert lab.gate.headers_of()["x-forwarded-proto"] == "https"
         assert lab.told(host="a.second.example")["x-forwarded-proto"] == "http"
         assert lab.said == []
+
+
+def test_what_cannot_be_written_changes_nothing_and_is_tried_again(tmp_path: Path) -> None:
+    """A loop that tells of new documents does not end by it."""
+    with app_lab(tmp_path) as lab:
+        config = lab.proxy.tunnels.folder / "caddy.json"
+        before, blocked = config.read_bytes(), config.with_suffix(".new")
+        blocked.mkdir()
+        lab.proxy.serve(["http://*.moved.example"])
+        assert lab.said == ["goes on as it was: Is a directory"] and config.read_bytes() == before
+        blocked.rmdir()
+        lab.proxy.serve(["http://*.moved.example"])
+        assert b"moved" in config.read_bytes()
 
 
 def test_what_it_has_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
