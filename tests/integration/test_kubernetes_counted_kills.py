@@ -53,7 +53,7 @@ def cluster(kubernetes_lab: Kubernetes, tmp_path_factory: pytest.TempPathFactory
 
 
 def test_killed_anywhere_no_number_is_given_twice(cluster: Counted) -> None:
-    killed_anywhere(cluster, random.Random(SEED), KILLS, longest=1.0)
+    killed_anywhere(cluster, random.Random(SEED), KILLS)
     numbers = cluster.numbers()
     assert max(numbers.values(), default=0) <= 1 and len(numbers) == len(cluster.pods())
 

@@ -13,6 +13,7 @@ from providers.abilities import Usage
 from providers.kubernetes.api.client import ApiClient
 from providers.kubernetes.api.errors import ApiRefusal
 from providers.kubernetes.objects.names import kernel_container
+from providers.kubernetes.objects.timestamp import parse_time
 from schemas.problems.errors.base import BaiError
 
 AT_ONCE = 16
@@ -55,7 +56,7 @@ def _parse_container(kernel: str, container: Mapping[str, Any], pod: Mapping[str
     available = _count(memory.get("availableBytes"))
     return Usage(
         kernel=kernel,
-        at=_parse_time(cpu.get("time")) or _parse_time(memory.get("time")) or datetime.now(UTC),
+        at=parse_time(cpu.get("time")) or parse_time(memory.get("time")) or datetime.now(UTC),
         cpu_seconds=None if nanoseconds is None else nanoseconds / 1e9,
         memory=used,
         # The kubelet says what is left of a limit; 0 or nothing where there is none.
@@ -84,10 +85,3 @@ def _mappings(found: Any) -> list[Mapping[str, Any]]:
 
 def _count(found: Any) -> int | None:
     return found if isinstance(found, int) and found >= 0 else None
-
-
-def _parse_time(found: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(found))
-    except ValueError:
-        return None

@@ -15,6 +15,7 @@ from providers.kubernetes.objects.counted import counted_amounts, held_by_count
 from providers.kubernetes.objects.names import kernel_container
 from providers.kubernetes.objects.quantity import parse_quantity
 from providers.kubernetes.objects.sharing import is_shared_name
+from providers.kubernetes.objects.timestamp import parse_time
 from schemas.hardware.anonymous import AnonymousDevice
 from schemas.kinds.parts.kubernetes import Kubernetes
 from schemas.values.naturals import parse_natural
@@ -211,13 +212,6 @@ def _reason(pod: Mapping[str, Any], container: Mapping[str, Any], state: KernelS
 def _started(container: Mapping[str, Any]) -> datetime | None:
     running = (container.get("state") or {}).get("running") or {}
     return parse_time(running.get("startedAt") or _terminated(container).get("startedAt"))
-
-
-def parse_time(text: Any) -> datetime | None:
-    try:
-        return datetime.fromisoformat(str(text)) if text else None
-    except ValueError:
-        return None
 
 
 def _memory(spec: Mapping[str, Any]) -> int:

@@ -15,8 +15,8 @@ from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.credentials import NAME
 from providers.kubernetes.api.errors import NOT_FOUND, ApiRefusal, api_errors
 from providers.kubernetes.objects.names import PodRef, namespaced
+from providers.kubernetes.objects.timestamp import parse_time
 from providers.kubernetes.observe.nodes import ClusterNode
-from providers.kubernetes.observe.pods import parse_time
 from providers.kubernetes.pods.end import MARGIN, delete_if_there, is_ended, wait_for_pod
 from providers.kubernetes.pods.find import get_or_none
 from providers.kubernetes.probe.answer import LARGEST, read_answer

@@ -168,6 +168,7 @@ class Kubernetes:
     def remove(self, namespace: str) -> None:
         """Its pods first, which are given a second, then their claims: devices are free again. The rest goes
         some seconds later."""
+        self.api.delete(f"/apis/apps/v1/namespaces/{namespace}/deployments")  # They make pods again.
         self.api.clear(f"{CORE}/namespaces/{namespace}/pods?gracePeriodSeconds=1")
         self.api.clear(f"{RESOURCE}/namespaces/{namespace}/resourceclaims")
         self.api.delete(f"{CORE}/namespaces/{namespace}")
