@@ -52,9 +52,12 @@ def test_a_notebook_computes_for_whoever_logs_in(world: AppsWorld, page: Page) -
     assert page.url.startswith(world.panel)
     log_in(page, "ada")
     page.locator('.jp-LauncherCard[data-category="Notebook"]').first.click()
-    page.locator(".jp-Notebook .cm-content").first.click()
-    page.keyboard.type("1+1")
-    page.keyboard.press("Shift+Enter")
+    # Until its kernel is there the page is made anew, and what is typed may go elsewhere.
+    expect(page.get_by_text("Python 3 (ipykernel) | Idle")).to_be_visible()
+    cell = page.locator(".jp-Notebook .cm-content").first
+    cell.press_sequentially("1+1")
+    expect(cell).to_have_text("1+1")
+    cell.press("Shift+Enter")
     expect(page.locator(".jp-OutputArea-output pre").first).to_have_text("2")
     channels = f"wss://{world.host('jupyter', 'lab')}/api/kernels/"
     assert any(url.startswith(channels) for url in sockets), sockets
