@@ -18,6 +18,7 @@ from reconciler.values.changes.cause import Cause
 from reconciler.values.changes.change import Change
 from reconciler.values.records import Ghost
 from reconciler.values.rollout import Provision, Rollout
+from reconciler.values.services.status import ServiceStatus
 from reconciler.values.sides import AnySide, ImageSide, NodeSide, Pull, SessionSide
 from reconciler.values.violations import Overridden, Violation
 
@@ -164,6 +165,8 @@ class Plan:
     """What would stand against it but for annotations; left out of the JSON when there is nothing."""
     node_requests: tuple[NodeRequest, ...] = ()
     """Nodes that the loop asks an autoscaler for; left out of the JSON when there are none."""
+    services: tuple[ServiceStatus, ...] = ()
+    """How each service stands, by identity; left out of the JSON when there are none."""
     made_at: float = 0.0
     digest: str = ""
 

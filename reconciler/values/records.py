@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
+from reconciler.values.services.state import NO_STATE, ServiceState
 from reconciler.values.times import age
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class Recorded:
     ghosts: tuple[Ghost, ...] = ()
     account: Account | None = None
     """None before it was placed, and where the record was made from labels."""
+    service: ServiceState = NO_STATE
+    """Of a service; empty for every other kind."""
 
 
 @dataclass(frozen=True, slots=True)

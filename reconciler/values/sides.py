@@ -12,6 +12,7 @@ from providers.base import KernelSpec
 from providers.storage.base import VolumeFolder
 from reconciler.values.records import Account, Ghost
 from reconciler.values.rollout import Provision
+from reconciler.values.services.state import NO_STATE, ServiceState
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +100,14 @@ class NodeSide(Side):
     """What it is brought to; left out of the JSON otherwise."""
 
 
-AnySide = SessionSide | ImageSide | VolumeSide | NodeSide | Side
+@dataclass(frozen=True, slots=True)
+class ServiceSide(Side):
+    """A service."""
+
+    state: ServiceState = NO_STATE
+
+
+AnySide = SessionSide | ImageSide | VolumeSide | NodeSide | ServiceSide | Side
 
 _SIDES: Mapping[str, type[AnySide]] = {
     "Session": SessionSide,
@@ -107,6 +115,7 @@ _SIDES: Mapping[str, type[AnySide]] = {
     "Image": ImageSide,
     "Volume": VolumeSide,
     "Node": NodeSide,
+    "Service": ServiceSide,
 }
 
 

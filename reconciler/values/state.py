@@ -24,6 +24,9 @@ if TYPE_CHECKING:
     from providers.storage.base import FolderState
     from reconciler.values.provision_status import ProvisionStatus
     from reconciler.values.records import Balance, Contact, ProvisionRecord, Recorded, Sample
+    from reconciler.values.services.pattern import ServicePattern
+    from reconciler.values.services.readiness import Readiness
+    from reconciler.values.services.state import RolloutOrder
     from schemas.hardware.model import Hardware
     from schemas.images.facts import ImageFacts
     from schemas.kinds.node import Node
@@ -51,6 +54,8 @@ class Desired:
     documents: Mapping[str, Mapping[str, object]]
     """Canonical, no secrets."""
     digests: Mapping[str, str]
+    services: Mapping[str, ServicePattern] = field(default_factory=dict)
+    """Identity → what the replicas of a service of this cluster are."""
 
     def sessions(self) -> Mapping[str, Session]:
         """The sessions by identity."""
@@ -185,6 +190,10 @@ class Actual:
     """What nodes offer of their devices; None where nobody looked, or nobody can withdraw them."""
     node_asks: NodeAsks | None = None
     """What an autoscaler is asked for; None where nobody looked, or none is asked."""
+    readiness: Mapping[str, Readiness] = field(default_factory=dict)
+    """Replica (identity of a session) → how it answers; without those that were not asked yet."""
+    rollout_orders: Mapping[str, RolloutOrder] = field(default_factory=dict)
+    """Service → what somebody wants in place of its document, by the store."""
     missed: Mapping[str, UnreachableNode] = field(default_factory=dict)
     """Node → why it could not be asked, and since when."""
     contacts: Mapping[str, Contact] = field(default_factory=dict)

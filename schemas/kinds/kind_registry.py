@@ -14,6 +14,7 @@ from schemas.kinds.policy import Policy
 from schemas.kinds.quota import Quota
 from schemas.kinds.resource_group import ResourceGroup
 from schemas.kinds.secret_store import SecretStore
+from schemas.kinds.service import Service
 from schemas.kinds.session import Session
 from schemas.kinds.session_template import SessionTemplate, Sweep
 from schemas.kinds.storage import StorageHost, Volume
@@ -42,6 +43,7 @@ KINDS: Mapping[str, type[Resource]] = MappingProxyType(
             Session,
             SessionTemplate,
             Sweep,
+            Service,
             AppProxy,
             Notification,
             Policy,

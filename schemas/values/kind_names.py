@@ -5,6 +5,6 @@ from __future__ import annotations
 KIND_NAMES = (
     "Cluster", "Node", "NodePool", "NodeProfile", "ResourceGroup", "Domain", "Project", "User", "Quota",
     "StorageHost", "Volume", "SecretStore", "Registry", "Image", "Session", "SessionTemplate", "Sweep",
-    "AppProxy", "Notification", "Policy",
+    "Service", "AppProxy", "Notification", "Policy",
 )  # fmt: skip
 """In the order of the reference, as the registry of kinds has them."""

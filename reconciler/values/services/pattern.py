@@ -1,0 +1,72 @@
+"""What a service's replicas are: its template as a session, and sessions made of it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from schemas.values.canonical import canonical_document, full_digest
+from schemas.values.resource_ref import identity_of
+
+if TYPE_CHECKING:
+    from schemas.kinds.service import Service
+    from schemas.kinds.session import Session
+
+SERVICE_LABEL = "bai/service"
+GENERATION_LABEL = "bai/generation"
+_GENERATION_DIGITS = 8
+
+
+@dataclass(frozen=True, slots=True)
+class ServicePattern:
+    """`session`: of the service's own name, with its group, its cluster's defaults and its images filled in;
+    no session of that name ever runs. `generation`: by what it says, 8 hex digits."""
+
+    service: Service
+    session: Session
+    generation: str
+
+
+def pattern_of(service: Service, session: Session) -> ServicePattern:
+    """`session`: the template as a session, complete."""
+    return ServicePattern(service, session, generation_of(canonical_document(session)))
+
+
+def generation_of(document: Mapping[str, Any]) -> str:
+    """The name of the generation whose pattern has this canonical document."""
+    return full_digest(document)[:_GENERATION_DIGITS]
+
+
+def replica_session(pattern: Session, generation: str, number: int) -> Session:
+    """The replica with this number (1, 2, ...) of a generation."""
+    name = f"{pattern.name}-{generation}-{number}"
+    labels = {**pattern.metadata.labels, SERVICE_LABEL: pattern.name, GENERATION_LABEL: generation}
+    metadata = pattern.metadata.model_copy(update={"name": name, "labels": labels})
+    return pattern.model_copy(update={"metadata": metadata})
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaRef:
+    """Whose replica a session is."""
+
+    service: str
+    """Identity."""
+    generation: str
+    number: int
+
+
+def replica_ref(identity: str, document: Mapping[str, object]) -> ReplicaRef | None:
+    """Of a session by its recorded document, whose labels no document of people may have; None for one that
+    is no replica."""
+    metadata = document.get("metadata")
+    if not isinstance(metadata, Mapping):
+        return None
+    labels, project, name = metadata.get("labels"), metadata.get("project"), str(metadata.get("name"))
+    if not isinstance(labels, Mapping) or SERVICE_LABEL not in labels or not isinstance(project, str):
+        return None
+    service, generation = str(labels[SERVICE_LABEL]), str(labels.get(GENERATION_LABEL, ""))
+    number = name.removeprefix(f"{service}-{generation}-")
+    if not number.isdecimal() or identity != identity_of("Session", name, project):
+        return None
+    return ReplicaRef(identity_of("Service", service, project), generation, int(number))
