@@ -9,6 +9,7 @@ from typing import TypeVar
 from planner.model.plan_time import PlanTime
 from planner.model.types import NodeInfo, Outcome, Snapshot
 from reconciler.plan.node_rollout import NodeRollout
+from reconciler.plan.service_rollouts import NO_ROLLOUTS, ServiceRollouts
 from reconciler.values.state import Actual, Desired
 
 M = TypeVar("M")
@@ -61,6 +62,8 @@ class PlanContext:
     """Left as they are, whatever is said about them."""
     rollout: NodeRollout | None = None
     """What becomes of the nodes that differ from their profiles; None where none does."""
+    services: ServiceRollouts = NO_ROLLOUTS
+    """What becomes of services; their replicas are among the sessions of `desired`."""
     node_warnings: tuple[str, ...] = ()
     """Why nodes cannot be used."""
     memory: PlanMemory = field(default_factory=PlanMemory, compare=False)

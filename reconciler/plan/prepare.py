@@ -15,13 +15,17 @@ from reconciler.plan.nodes.plan_rollout import plan_rollout
 from reconciler.plan.place.snapshot import node_infos
 from reconciler.plan.plan_request import PlanRequest
 from reconciler.plan.provider_change import refuse_provider_change
-from reconciler.plan.targets import plan_scope
+from reconciler.plan.service_rollouts import NO_ROLLOUTS
+from reconciler.plan.services.expand import ExpansionMemory, expand_services
+from reconciler.plan.services.leaving import leaving_nodes
+from reconciler.plan.targets import plan_scope, replicas_of
 from reconciler.values.plan_options import PlanOptions
 from schemas.problems.errors.plan import PlanError
 from schemas.values.resource_ref import ref_of
 
-_OF_SESSIONS = frozenset({"existing", "balances"})
-"""Of what is there, what exists, sessions among it, and what only the planner reads of those that ended."""
+_OF_SESSIONS = frozenset({"existing", "balances", "readiness", "rollout_orders"})
+"""Of what is there, what exists, sessions among it, what only the planner reads of those that ended, and what
+services become sessions by."""
 
 
 def prepare(request: PlanRequest) -> PlanContext:
@@ -33,14 +37,19 @@ def prepare(request: PlanRequest) -> PlanContext:
     """
     options = request.options
     _refuse_contradictions(options)
-    desired, actual = request.desired, request.actual
+    actual, time = request.actual, PlanTime(request.now)
+    desired, services = request.desired, NO_ROLLOUTS
+    if not options.destroy:
+        memory = request.memory.of(ExpansionMemory)
+        desired, services = expand_services(desired, actual, leaving_nodes(desired, actual), time, memory)
     refuse_provider_change(desired, actual)
     nodes, warnings = node_infos(desired, actual)
-    scope = plan_scope(desired, actual, options.targets, destroy=options.destroy)
+    targets = (*options.targets, *replicas_of(options.targets, services.statuses))
+    scope = plan_scope(desired, actual, targets, destroy=options.destroy)
     context = PlanContext(
         desired=desired,
         actual=actual,
-        time=PlanTime(request.now),
+        time=time,
         nodes=nodes,
         place=require_overlay(request.place or _built_in_planner(), desired, actual),
         targets=tuple(sorted(options.targets)),
@@ -48,6 +57,7 @@ def prepare(request: PlanRequest) -> PlanContext:
         destroy=options.destroy,
         replace_requests=match_sessions(options.replace, desired, scope, destroy=options.destroy),
         without=frozenset(options.without),
+        services=services,
         node_warnings=warnings,
         memory=request.memory,
     )

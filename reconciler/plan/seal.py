@@ -19,6 +19,7 @@ from reconciler.plan.drift import session_drifts
 from reconciler.plan.images.image_drift import image_drifts
 from reconciler.plan.nodes.node_actions import never_joined_nodes, node_drifts
 from reconciler.plan.place.placement_result import PlacementResult
+from reconciler.plan.services.hindrance import service_statuses
 from reconciler.plan.unenforced_limits import cluster_warnings
 from reconciler.plan.verdict import add_verdict
 from reconciler.values.encoding.fingerprint import state_fingerprint
@@ -62,6 +63,7 @@ def seal_plan(
         quotas=outcome.quotas,
         groups=outcome.groups,
         node_requests=placed.node_requests,
+        services=service_statuses(context.services.statuses, placed.waits),
         warnings=_warnings(context, decisions, placed, acted),
     )
     judged = add_verdict(context, plan)

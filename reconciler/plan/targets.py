@@ -8,6 +8,7 @@ from fnmatch import fnmatchcase
 from reconciler.plan.nodes.occupants import resources_to_evacuate
 from reconciler.plan.references import references
 from reconciler.values.documents.recorded_documents import recorded_resource
+from reconciler.values.services.status import ServiceStatus
 from reconciler.values.state import Actual, Desired
 from schemas.problems.errors.plan import PlanError
 from schemas.repository.repository import Repository
@@ -38,6 +39,16 @@ def plan_scope(
         done.add(identity)
         todo |= referrers.get(identity, set()) - done
     return frozenset(done)
+
+
+def replicas_of(targets: Sequence[str], services: Iterable[ServiceStatus]) -> tuple[str, ...]:
+    """The replicas of the services that are targeted."""
+    return tuple(
+        each.session
+        for service in services
+        if any(fnmatchcase(service.service, target) for target in targets)
+        for each in service.replicas
+    )
 
 
 def target_closure(

@@ -11,6 +11,7 @@ from reconciler.plan.actions.action_set import ActionSet
 from reconciler.plan.actions.charges import charge_accounts
 from reconciler.plan.actions.move_actions import move_actions
 from reconciler.plan.actions.resource_actions import resource_actions
+from reconciler.plan.actions.service_actions import add_service_states
 from reconciler.plan.actions.session_actions import session_action
 from reconciler.plan.actions.volume_actions import add_folders
 from reconciler.plan.context import PlanContext
@@ -32,7 +33,7 @@ def make_actions(context: PlanContext, decisions: Decisions, placed: PlacementRe
     resources' actions; nodes come last, because one is only provisioned when all that is on it leaves.
     """
     actions = [*_session_actions(context, decisions, placed), *resource_actions(context)]
-    actions, notes = add_folders(context, actions)
+    actions, notes = add_folders(context, add_service_states(context, actions))
     actions, rollout = add_node_actions(context, add_early_pulls(context, actions))
     return ActionSet(charge_accounts(context, actions, placed.outcome.groups), rollout, notes)
 

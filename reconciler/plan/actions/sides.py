@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.values.sides import AnySide, SessionSide, side_type
+from reconciler.values.sides import AnySide, ServiceSide, SessionSide, side_type
 from reconciler.values.state import Existing
 from schemas.values.resource_ref import ref_of
 
@@ -13,6 +13,8 @@ def before_side(existing: Existing) -> AnySide:
     if side_type(kind) is SessionSide:
         return session_side(existing)
     record = existing.recorded
+    if side_type(kind) is ServiceSide:
+        return ServiceSide(record.generation, record.digest, record.document, record.service)
     return side_type(kind)(record.generation, record.digest, record.document)
 
 

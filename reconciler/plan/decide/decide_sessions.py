@@ -30,7 +30,7 @@ def decide_sessions(context: PlanContext) -> Decisions:
     the GPUs are fit on which a session is to start again, for whatever reason it does.
     """
     requests = context.replace_requests if context.actual.complete else ()
-    sessions = add_replace_requests(_decide_each(context), requests)
+    sessions = add_replace_requests(_decide_each(context), requests, context.services.restarts)
     sessions = leave_unfit_gpus(sessions, context.actual)
     return Decisions(sessions, (*error_notes(sessions), *blocked_drains(context, sessions)))
 

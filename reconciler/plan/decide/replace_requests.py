@@ -38,7 +38,7 @@ def match_sessions(
     return frozenset(found)
 
 
-def request_replacement(decision: Decision) -> Decision:
+def request_replacement(decision: Decision, cause: Cause = _REPLACE_REQUEST) -> Decision:
     """The decision with the request added: another generation, in the same place where it runs and may stay.
 
     What never ran or waits starts anyway, and stays as it is decided.
@@ -53,9 +53,9 @@ def request_replacement(decision: Decision) -> Decision:
         need="repair" if stays else "place",
         placement=decision.placement if stays else None,
         changes=(*decision.changes, restart(before, generation)),
-        cause=decision.cause.followed_by(_REPLACE_REQUEST.text)
+        cause=decision.cause.followed_by(cause.text)
         if decision.cause is not None and decision.need != "finish"
-        else _REPLACE_REQUEST,
+        else cause,
         generation=generation,
     )
 
@@ -70,9 +70,13 @@ def error_notes(found: Mapping[str, Decision]) -> Iterator[str]:
             yield f"{identity} is in ERROR: {how}; --replace {identity} starts it again"
 
 
-def add_replace_requests(found: Mapping[str, Decision], wanted: Iterable[str]) -> dict[str, Decision]:
-    """All decisions, those of the sessions in `wanted` as `request_replacement` has them."""
+def add_replace_requests(
+    found: Mapping[str, Decision], wanted: Iterable[str], failed: Mapping[str, Cause]
+) -> dict[str, Decision]:
+    """All decisions, those of the sessions in `wanted` and of replicas that `failed` as `request_replacement`
+    has them."""
+    causes = {**failed, **dict.fromkeys(wanted, _REPLACE_REQUEST)}
     return {
         **found,
-        **{identity: request_replacement(found[identity]) for identity in wanted if identity in found},
+        **{name: request_replacement(found[name], why) for name, why in causes.items() if name in found},
     }

@@ -66,14 +66,18 @@ class CauseCode(StrEnum):
     """It makes room for another."""
     REPLACE_REQUEST = "replace-request"
     """Somebody asked for it by `--replace`."""
+    REPLICA_FAILED = "replica-failed"
+    """A replica of a service ended, or failed its liveness probe: it is started again."""
     DEFRAGMENTATION = "defragmentation"
     """It is moved by `--defragment`."""
 
-    # Of a volume, an image, a node.
+    # Of a volume, an image, a node, a service.
     FOLDER_DRIFTED = "folder-drifted"
     """A volume's folder is not what it was made."""
     IMAGE_MISSING = "image-missing"
     """Nodes lack an image that they are to have."""
+    ROLLOUT = "rollout"
+    """A service has another generation, or one is complete, or given up."""
     PROVISIONING = "provisioning"
     """A node is not what its profile says."""
 

@@ -38,9 +38,14 @@ def generation_of(document: Mapping[str, Any]) -> str:
     return full_digest(document)[:_GENERATION_DIGITS]
 
 
+def replica_name(service: str, generation: str, number: int) -> str:
+    """`service`: its name."""
+    return f"{service}-{generation}-{number}"
+
+
 def replica_session(pattern: Session, generation: str, number: int) -> Session:
     """The replica with this number (1, 2, ...) of a generation."""
-    name = f"{pattern.name}-{generation}-{number}"
+    name = replica_name(pattern.name, generation, number)
     labels = {**pattern.metadata.labels, SERVICE_LABEL: pattern.name, GENERATION_LABEL: generation}
     metadata = pattern.metadata.model_copy(update={"name": name, "labels": labels})
     return pattern.model_copy(update={"metadata": metadata})

@@ -1,0 +1,44 @@
+"""What is remembered of services is written down with their documents, and whenever it changes. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+
+from reconciler.plan.actions.sides import before_side
+from reconciler.plan.context import PlanContext
+from reconciler.values.changes.cause import Cause, CauseCode
+from reconciler.values.plan import Action
+from reconciler.values.services.state import ServiceState
+from reconciler.values.sides import ServiceSide
+
+
+def add_service_states(context: PlanContext, actions: Iterable[Action]) -> list[Action]:
+    """The actions, those of services with their states."""
+    return [_with_state(context, each) if isinstance(each.after, ServiceSide) else each for each in actions]
+
+
+def _with_state(context: PlanContext, action: Action) -> Action:
+    wanted, existing = context.services.states.get(action.id), context.actual.existing.get(action.id)
+    if wanted is None or not isinstance(action.after, ServiceSide):
+        return action
+    before = before_side(existing) if existing is not None else None
+    if not isinstance(before, ServiceSide):
+        return replace(action, after=replace(action.after, state=wanted))
+    known = before.state
+    if wanted == known or action.verb != "no-op":
+        return replace(action, after=replace(action.after, state=wanted))
+    cause = Cause(CauseCode.ROLLOUT, "; ".join(_news(known, wanted)))
+    return replace(action, before=before, after=replace(before, state=wanted), cause=cause)
+
+
+def _news(known: ServiceState, wanted: ServiceState) -> Iterator[str]:
+    old = {each.name for each in known.generations}
+    yield from (f"generation {each.name} is new" for each in wanted.generations if each.name not in old)
+    for name, why in wanted.failed.items():
+        if name not in known.failed:
+            yield f"generation {name} is given up: {why}"
+    if wanted.stable != known.stable:
+        yield f"generation {wanted.stable} is complete"
+    elif old - {each.name for each in wanted.generations} or known.failed.keys() - wanted.failed.keys():
+        yield "what it no longer needs is forgotten"

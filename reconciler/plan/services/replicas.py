@@ -1,0 +1,110 @@
+"""How the replicas stand that there are. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from planner.model.plan_time import PlanTime
+from reconciler.values.records import HOLDING
+from reconciler.values.services.pattern import ReplicaRef
+from reconciler.values.services.readiness import Readiness
+from reconciler.values.services.status import ReplicaPhase
+from reconciler.values.session_phase import ENDED
+from reconciler.values.state import Existing
+from reconciler.values.times import format_duration
+from schemas.kinds.service import UpdateRules
+
+FIRST_DELAY = 10.0
+LONGEST_DELAY = 300.0
+"""Seconds before a replica that has ended is started again: doubled each time, unless it ran for longer than
+the longest."""
+MOST_ENDS = 5
+"""So often a replica of a new generation may end before that is given up."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """`leaving`: why its node is to be left; `stuck`: why its generation does not get on; `again`: why it is
+    to be started again. Empty where that is not so."""
+
+    id: str
+    generation: str
+    number: int
+    phase: ReplicaPhase
+    why: str = ""
+    leaving: str = ""
+    stuck: str = ""
+    again: str = ""
+
+    @property
+    def unknown(self) -> bool:
+        """Whether it runs, and nobody has asked it yet."""
+        return self.phase == "starting" and not self.why
+
+
+def replica_of(
+    ref: ReplicaRef,
+    existing: Existing,
+    readiness: Readiness | None,
+    leaving: Mapping[str, str],
+    rules: UpdateRules,
+    time: PlanTime,
+) -> Replica:
+    """`leaving`: nodes that are to be left, and why."""
+    found = Replica(existing.id, ref.generation, ref.number, "waiting", existing.reason)
+    placement = existing.recorded.placement
+    on = sorted({part.node for part in placement.kernels} & leaving.keys()) if placement is not None else []
+    if on:
+        found = _with(found, leaving=f"node {on[0]} is {leaving[on[0]]}")
+    if existing.away:
+        nodes = ", ".join(sorted(set(existing.away.values())))
+        return _with(found, phase="away", why=f"{nodes} is not reached")
+    if existing.phase in ENDED:
+        return _ended(found, existing, time)
+    if existing.phase not in HOLDING:
+        return found
+    if existing.phase != "RUNNING":
+        return _with(found, phase="starting", why=existing.reason or existing.phase.lower())
+    if readiness is None:
+        return _with(found, phase="starting", why="")
+    if readiness.dead:
+        found = _with(found, again=readiness.dead)
+    if not readiness.ready:
+        return _unready(found, existing, readiness, rules, time)
+    if rules.min_ready and not time.passed(readiness.since + rules.min_ready):
+        why = f"ready, and counts after {format_duration(rules.min_ready)}"
+        return _with(found, phase="starting", why=why)
+    return _with(found, phase="ready", why="")
+
+
+def _unready(
+    found: Replica, existing: Existing, readiness: Readiness, rules: UpdateRules, time: PlanTime
+) -> Replica:
+    found = _with(found, phase="unready", why=readiness.why or "it is not ready")
+    began = max(existing.recorded.started_at or 0.0, readiness.since)
+    if time.passed(began + rules.deadline):
+        text = f"not ready within {format_duration(rules.deadline)}: {found.why}"
+        found = _with(found, stuck=text)
+    return found
+
+
+def _ended(found: Replica, existing: Existing, time: PlanTime) -> Replica:
+    """Started again after a while, which grows with how often it has ended soon."""
+    record = existing.recorded
+    why = existing.reason or record.reason or "it ended"
+    found = _with(found, phase="ended", why=why)
+    ended = existing.finished_at
+    ran = ended - record.started_at if ended is not None and record.started_at is not None else 0.0
+    if ran <= LONGEST_DELAY and record.generation >= MOST_ENDS:
+        found = _with(found, stuck=f"ended {record.generation} times: {why}")
+    delay = min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(record.generation - 1, 10))
+    if ended is not None and ran <= LONGEST_DELAY and not time.passed(ended + delay):
+        return found
+    return _with(found, again=f"it ended: {why}")
+
+
+def _with(found: Replica, **changes: str) -> Replica:
+    from dataclasses import replace
+
+    return replace(found, **changes)  # type: ignore[arg-type]
