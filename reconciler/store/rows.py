@@ -50,6 +50,7 @@ def placement_from_json(text: str | None) -> Placement | None:
 
 def resource_row(record: Recorded) -> dict[str, Any]:
     row = {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
+    del row["service"]
     row["document"] = to_json(record.document)
     row["placement"] = placement_to_json(record.placement)
     row["kernels"] = to_json(list(record.kernels))

@@ -156,7 +156,11 @@ class _Service:
         )
 
     def _complete(self) -> bool:
-        done = not self._step.outdated and not self._step.create and len(self._goal.counts) == 1
+        done = (
+            not self._step.outdated
+            and not self._step.create
+            and set(self._goal.counts) == {self._goal.target}
+        )
         ready = [each for each in self.replicas if each.phase == "ready"]
         return done and len(ready) == len(self.replicas) == sum(self._goal.counts.values())
 
@@ -230,6 +234,8 @@ class _Service:
 
     def _phase(self) -> tuple[ServicePhase, str]:
         latest, goal = self._pattern.generation, self._goal
+        if goal.target == latest and self._complete():
+            return "complete", goal.why
         if latest in self._state.failed and goal.target in (latest, self._state.stable):
             return "failed", goal.why or self._state.failed[latest]
         if goal.held:

@@ -30,4 +30,4 @@ def _waiting(replica: ReplicaStatus, wait: Wait | None) -> ReplicaStatus:
 
 
 def _reason(wait: Wait) -> str:
-    return wait.reasons[0].text if wait.reasons else "its turn has not come"
+    return wait.reasons[0].message if wait.reasons else "its turn has not come"
