@@ -32,7 +32,8 @@ def answer(view: ClusterView, query: ExplainQuery) -> Printout:
 
 def explain_session(view: ClusterView, name: str) -> Explanation:
     """Raises NoSuchResource, AmbiguousName, and what looking raises."""
-    desired, study = view.desired, view.study
+    study = view.study
+    desired = study.context.desired
     existing = study.context.actual.existing
     known = {each for each in {*desired.sessions(), *existing} if view.sees(each)}
     identity = resolve_name(name, known, "Session")

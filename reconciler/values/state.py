@@ -68,6 +68,11 @@ class Desired:
         return {identity: item for identity, item in self.resources.items() if isinstance(item, Session)}
 
     @cached_property
+    def session_specs(self) -> tuple[Session, ...]:
+        """What asks for something: the sessions, and what the replicas of services are."""
+        return (*self.sessions().values(), *(each.session for each in self.services.values()))
+
+    @cached_property
     def groups(self) -> Mapping[str, ResourceGroup]:
         """The resource groups by name."""
         from schemas.kinds.resource_group import ResourceGroup

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def groups_to_enforce(desired: Desired) -> frozenset[str]:
     """Groups that demand enforcement of the GPU fractions that some session asks for."""
     asked = {
-        each.spec.resource_group or "" for each in desired.sessions().values() if any(share_amounts(each))
+        each.spec.resource_group or "" for each in desired.session_specs if any(share_amounts(each))
     }
     groups = (desired.groups[name] for name in asked if name in desired.groups)
     return frozenset(group.name for group in groups if group.spec.fractional.enforcement != "none")
@@ -48,7 +48,7 @@ def demanded_means(desired: Desired) -> dict[str, frozenset[str]]:
     where somebody asks for an instance."""
     instances = {
         each.spec.resource_group or ""
-        for each in desired.sessions().values()
+        for each in desired.session_specs
         for container in each.spec.containers
         if any(slot.startswith("cuda.mig.") for slot in container.resources.slots)
     }
