@@ -15,7 +15,7 @@ from reconciler.values.plan import Action, Plan
 from reconciler.values.records import Ghost, Phase, Recorded, Result
 from reconciler.values.rollout import Provision
 from reconciler.values.session_phase import ENDED, UNFINISHED
-from reconciler.values.sides import ImageSide, NodeSide, Pull, SessionSide, Side, VolumeSide
+from reconciler.values.sides import ImageSide, NodeSide, Pull, ServiceSide, SessionSide, Side, VolumeSide
 from reconciler.values.volume_folders import trash_entry
 from schemas.values.resource_ref import identity_of, ref_of
 
@@ -230,6 +230,8 @@ def _record_step(action: Action, plan: Plan, side: Side, phase: Phase | None = N
     )
     if isinstance(side, SessionSide):
         record = _session_record(record, side, phase or cast(Phase, side.phase))
+    if isinstance(side, ServiceSide):
+        record = replace(record, service=side.state)
     return Step("record", action.id, record=record)
 
 

@@ -73,6 +73,7 @@ def add_recorded(
         samples=records.samples,
         balances=records.balances,
         provision_records=records.provision_records,
+        rollout_orders=records.rollout_orders,
     )
 
 

@@ -87,4 +87,5 @@ def _with_written_records(
         samples=new.samples,
         balances=new.balances,
         provision_records=new.provision_records,
+        rollout_orders=new.rollout_orders,
     )

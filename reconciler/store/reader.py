@@ -16,6 +16,7 @@ from reconciler.store.database.questions import BUSY_MS, Ask, Row, plain_paramet
 from reconciler.store.database.revision import MOVED_KEY, REVISION
 from reconciler.store.figures.reads import read_figures
 from reconciler.store.record_cache import RecordCache
+from reconciler.store.services.reads import read_rollout_orders
 from reconciler.values.records import ClusterRecords, Recorded
 from schemas.files.regular_files import require_regular_path
 
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
         ProvisionRecord,
         Sample,
     )
+    from reconciler.values.services.state import RolloutOrder
     from schemas.images.facts import ImageFacts
 
 
@@ -72,6 +74,7 @@ class StoreReader(ABC):
                 reads.read_samples(ask, cluster),
                 reads.read_accounts(ask, cluster),
                 reads.read_provision_records(ask, cluster),
+                read_rollout_orders(ask, cluster),
             )
 
     def contacts(self, cluster: str) -> dict[str, Contact]:
@@ -93,6 +96,12 @@ class StoreReader(ABC):
         """How far the provisioning of nodes has come, by node name."""
         with self._asking() as ask:
             return reads.read_provision_records(ask, cluster)
+
+    def rollout_orders(self, cluster: str) -> dict[str, RolloutOrder]:
+        """What people want in place of services' documents, by the services' identities; also what counts no
+        more, because its service's document has changed."""
+        with self._asking() as ask:
+            return read_rollout_orders(ask, cluster)
 
     def hardware(self, cluster: str) -> dict[str, NodeObservation]:
         """What each node was last seen to be, by node name."""

@@ -21,6 +21,7 @@ from reconciler.values.records import (
     NodeObservation,
     Recorded,
 )
+from reconciler.values.services.state import NO_STATE, state_from_json, state_to_json
 
 if TYPE_CHECKING:
     from planner.model.types import Placement
@@ -57,6 +58,7 @@ def resource_row(record: Recorded) -> dict[str, Any]:
     row["exit_codes"] = to_json(dict(record.exit_codes))
     row["ghosts"] = to_json([dataclasses.asdict(ghost) for ghost in record.ghosts])
     row["account"] = to_json(dataclasses.asdict(record.account)) if record.account else None
+    row["service"] = None if record.service == NO_STATE else to_json(state_to_json(record.service))
     return row
 
 
@@ -70,6 +72,7 @@ def record_from_row(row: Row) -> Recorded:
     data["exit_codes"] = {} if codes == "{}" else json.loads(codes)
     data["ghosts"] = () if ghosts == "[]" else tuple(Ghost(**ghost) for ghost in json.loads(ghosts))
     data["account"] = Account(**json.loads(row["account"])) if row["account"] else None
+    data["service"] = state_from_json(json.loads(row["service"])) if row["service"] else NO_STATE
     data["protected"] = bool(row["protected"])
     del data["version"]
     return Recorded(**data)

@@ -37,6 +37,7 @@ from reconciler.store.maintenance.migrate import migrate, raise_if_moved
 from reconciler.store.meta import write_meta
 from reconciler.store.reader import StoreReader
 from reconciler.store.reads import read_recorded
+from reconciler.store.services.writes import put_rollout_order, remove_rollout_order
 from reconciler.values.records import (
     Audit,
     EnforcementRecord,
@@ -49,6 +50,7 @@ from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from reconciler.values.figures.recorded import FigureRow
+    from reconciler.values.services.state import RolloutOrder
     from schemas.images.facts import ImageFacts
 
 T = TypeVar("T")
@@ -326,6 +328,29 @@ class Store(StoreReader):
                 audit.append_entries(connection, cluster, [entry], entry.actor)
 
         self._write(do)
+
+    def put_rollout_order(self, cluster: str, order: RolloutOrder, entry: Audit) -> None:
+        """It holds from now on, in place of an earlier one of the service, and stands in the audit; others
+        hear of it."""
+
+        def do(connection: Connection) -> None:
+            leases.bump_revision(connection, cluster)
+            put_rollout_order(connection, cluster, order)
+            audit.append_entries(connection, cluster, [entry], entry.actor)
+
+        self._write(do)
+
+    def remove_rollout_order(self, cluster: str, service: str, entry: Audit) -> bool:
+        """It holds no longer, which stands in the audit; False, and nothing is written, when none did."""
+
+        def do(connection: Connection) -> bool:
+            leases.bump_revision(connection, cluster)
+            removed = remove_rollout_order(connection, cluster, service)
+            if removed:
+                audit.append_entries(connection, cluster, [entry], entry.actor)
+            return removed
+
+        return self._write(do)
 
     def record_audit(self, cluster: str, entry: Audit) -> None:
         """Write down what somebody has done who wrote nothing else; others hear of it."""

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
-from reconciler.values.services.state import NO_STATE, ServiceState
+from reconciler.values.services.state import NO_STATE, RolloutOrder, ServiceState
 from reconciler.values.times import age
 
 if TYPE_CHECKING:
@@ -353,6 +353,8 @@ class ClusterRecords:
     samples: Mapping[str, tuple[Sample, ...]]
     balances: Mapping[str, Balance]
     provision_records: Mapping[str, ProvisionRecord]
+    rollout_orders: Mapping[str, RolloutOrder]
+    """By service."""
 
 
 @dataclass(frozen=True, slots=True)

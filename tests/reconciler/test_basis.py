@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 
 from providers.base import Labels, Observed
+from reconciler.apply.steps import action_steps
+from reconciler.plan.actions.sides import before_side
 from reconciler.values.encoding.fingerprint import state_fingerprint
+from reconciler.values.plan import Action, Plan
 from reconciler.values.records import Recorded
+from reconciler.values.services.state import RolloutOrder, ServiceGeneration, ServiceState
+from reconciler.values.sides import ServiceSide
 from reconciler.values.state import Actual, Existing
 
 SESSION = "Session/vision/prep"
@@ -41,3 +46,30 @@ def test_another_kernel_makes_it_stale() -> None:
 def test_a_kernel_less_makes_it_stale() -> None:
     nothing = state_fingerprint(Actual("repo", "here", {SESSION: Existing(SESSION, RECORD, "RUNNING")}))
     assert seen(RUNNING) != nothing
+
+
+def test_what_is_remembered_of_a_service_and_what_people_want_of_it_make_it_stale() -> None:
+    chat = "Service/vision/chat"
+
+    def basis(state: ServiceState, *orders: RolloutOrder) -> str:
+        there = Existing(chat, Recorded(chat, "here", 1, "d1", service=state), "")
+        wanted = {each.service: each for each in orders}
+        return state_fingerprint(Actual("repo", "here", {chat: there}, rollout_orders=wanted))
+
+    first = ServiceGeneration("3f9c2a1b", {}, "", 1.0)
+    one, two = ServiceState((first,)), ServiceState((first,), stable="3f9c2a1b")
+    order = RolloutOrder(chat, "3f9c2a1b", "9d01aa42", "ada", 1.0)
+    later = replace(order, generation="0badcafe")
+    bases = [basis(one), basis(two), basis(two, order), basis(two, later)]
+    assert len(set(bases)) == 4 and basis(two, order) == bases[2]
+    assert bases[2] == basis(two, replace(order, actor="eve", at=2.0))
+
+
+def test_a_services_state_is_recorded_and_is_what_there_was_before() -> None:
+    chat = "Service/vision/chat"
+    state = ServiceState((ServiceGeneration("3f9c2a1b", {"spec": {}}, "c" * 40, 1.0),), "3f9c2a1b")
+    action = Action(chat, "here", before=None, after=ServiceSide(1, "d1", {"kind": "Service"}, state))
+    plan = Plan("repo", "here", "c" * 40, "t", "b", True, (action,))
+    (step,) = action_steps(action, plan)
+    assert step.record is not None and step.record.service == state
+    assert before_side(Existing(chat, step.record, "")) == action.after

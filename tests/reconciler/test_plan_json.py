@@ -25,6 +25,7 @@ from planner.model.types import (
 )
 from reconciler.plan.pipeline import make_plan
 from reconciler.plan.plan_request import PlanRequest
+from reconciler.values.changes.cause import Cause, CauseCode
 from reconciler.values.encoding.placement_json import canonical_json, kernel_placement
 from reconciler.values.encoding.plan_json import (
     VERSION,
@@ -34,7 +35,10 @@ from reconciler.values.encoding.plan_json import (
     plan_values,
     with_digest,
 )
-from reconciler.values.sides import SessionSide
+from reconciler.values.plan import Action, Plan
+from reconciler.values.services.state import ServiceGeneration, ServiceState
+from reconciler.values.services.status import ReplicaStatus, ServiceStatus
+from reconciler.values.sides import ServiceSide, SessionSide
 from schemas.problems.errors.plan import PlanError
 from tests.reconciler.lab import Lab, session
 
@@ -182,3 +186,50 @@ def test_huge_pages_are_in_a_plan_and_in_what_its_kernels_are_given(tmp_path: Pa
     assert action.after.placement is not None
     (part,) = action.after.placement.kernels
     assert kernel_placement(json.loads(canonical_json(part))) == part, "labels of kernels have it"
+
+
+def with_services(tmp_path: Path) -> Plan:
+    """A plan in which one service changes and one stands."""
+    lab = Lab(tmp_path)
+    plan = make_plan(PlanRequest(lab.desired(), lab.actual(), 1_000_000.0, place=placed))
+    state = ServiceState(
+        (ServiceGeneration("3f9c2a1b", {"spec": {"command": ["ü", 1, None]}}, "a" * 40, 1.5),),
+        "3f9c2a1b",
+        {"9d01aa42": "no replica got ready"},
+    )
+    document = {"kind": "Service"}
+    action = Action(
+        "Service/p/web",
+        plan.cluster,
+        before=ServiceSide(1, "d1", document),
+        after=ServiceSide(2, "d2", document, state),
+        cause=Cause(CauseCode.SPEC_CHANGED, "spec changed"),
+    )
+    replica = ReplicaStatus("Session/p/web-3f9c2a1b-1", "3f9c2a1b", "ready", 1.0, "")
+    status = ServiceStatus(
+        "Service/p/web", 2, "3f9c2a1b", "3f9c2a1b", "", "progressing", "1 of 2 ready", (replica,)
+    )
+    return with_digest(replace(plan, actions=(*plan.actions, action), services=(status,)))
+
+
+def test_services_and_what_is_remembered_of_them_come_back(tmp_path: Path) -> None:
+    plan = with_services(tmp_path)
+    found = load_plan(dump_plan(plan))
+    assert found.services == plan.services
+    assert [each for each in found.actions if each.id == "Service/p/web"] == [plan.actions[-1]]
+    assert dump_plan(found) == dump_plan(plan)
+    values = plan_values(plan)["actions"][-1]
+    assert "state" not in values["before"] and values["after"]["state"]["stable"] == "3f9c2a1b"
+
+
+@pytest.mark.parametrize("part", ["services", "state"])
+def test_the_digest_covers_services(tmp_path: Path, part: str) -> None:
+    plan = with_services(tmp_path)
+    value = json.loads(dump_plan(plan))
+    if part == "services":
+        value["plan"]["services"][0]["target"] = "9d01aa42"
+    else:
+        value["plan"]["actions"][-1]["after"]["state"]["stable"] = "9d01aa42"
+    with pytest.raises(PlanError, match="digest"):
+        load_plan(json.dumps(value))
+    assert "services" not in plan_values(replace(plan, services=()))

@@ -32,8 +32,10 @@ resources = Table(
     Column("ghosts", EscapedText, nullable=False, server_default="[]"),
     Column("account", EscapedText),
     Column("version", EscapedText, nullable=False, server_default=""),
+    Column("service", EscapedText),
 )
-"""`version` is another one with each write of a row; empty where that was before there were versions."""
+"""`version` is another one with each write of a row; empty where that was before there were versions.
+`service` is JSON, and only of services that something is remembered of."""
 
 contacts = Table(
     "contacts",
@@ -226,6 +228,18 @@ enforcement = Table(
     Column("at", Timestamp, nullable=False),
 )
 """Whether parts of GPUs were held to their limits on nodes, when that was tried last."""
+
+rollout_orders = Table(
+    "rollout_orders",
+    metadata,
+    Column("cluster", EscapedText, primary_key=True),
+    Column("service", EscapedText, primary_key=True),
+    Column("generation", EscapedText, nullable=False),
+    Column("against", EscapedText, nullable=False),
+    Column("actor", EscapedText, nullable=False),
+    Column("at", Timestamp, nullable=False),
+)
+"""What people want in place of services' documents."""
 
 images = Table(
     "images",

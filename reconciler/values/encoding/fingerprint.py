@@ -11,6 +11,7 @@ import hashlib
 
 from providers.base import Observed
 from reconciler.values.encoding.placement_json import canonical_json, fingerprint
+from reconciler.values.services.state import NO_STATE, state_to_json
 from reconciler.values.session_phase import ENDED, LIVE
 from reconciler.values.state import Actual, Existing
 from schemas.values.once_per_value import once_per_value
@@ -29,6 +30,9 @@ def state_fingerprint(actual: Actual) -> str:
     }
     if provisioned := {node: one for node, one in sorted(actual.provision_records.items()) if one.state}:
         whole["nodes"] = [(node, one.state, one.fingerprint) for node, one in provisioned.items()]
+    if actual.rollout_orders:
+        orders = sorted(actual.rollout_orders.values(), key=lambda order: order.service)
+        whole["orders"] = [(order.service, order.generation, order.against) for order in orders]
     return fingerprint(whole)
 
 
@@ -49,6 +53,8 @@ def _resource_line(each: Existing) -> bytes:
         "seen": [_kernel_part(kernel) for kernel in each.kernels + each.strays],
         "missing": [] if each.phase in ENDED else sorted(set(each.missing) - _live_kernels(each)),
     }
+    if record.service != NO_STATE:
+        part["service"] = state_to_json(record.service)
     return f"{canonical_json(part)}\n".encode()
 
 

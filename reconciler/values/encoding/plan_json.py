@@ -82,7 +82,7 @@ def _values_around_actions(plan: Plan) -> dict[str, Any]:
     """The same without an action, and nobody waits."""
     bare = dataclasses.replace(plan, actions=(), waits=())
     value: dict[str, Any] = _adapter().dump_python(bare, mode="json")
-    _drop_empty(value, "unreached", "rollout", "violations", "overridden", "node_requests")
+    _drop_empty(value, "unreached", "rollout", "violations", "overridden", "node_requests", "services")
     return value
 
 
@@ -124,6 +124,8 @@ def _action_values(action: Action) -> dict[str, Any]:
 def _drop_empty_of_side(side: dict[str, Any]) -> None:
     """One side of an action, without what says nothing."""
     _drop_empty(side, "ghosts", "account", "folder", "pulls", "provision")
+    if not any(side.get("state", {}).values()):
+        side.pop("state", None)
     if "folder" in side:
         _drop_empty(side["folder"], "new_owner", "projects", "claim", "server")
     for pull in side.get("pulls", ()):

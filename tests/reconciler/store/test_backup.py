@@ -27,6 +27,7 @@ from reconciler.values.records import (
     Sample,
     SampleChange,
 )
+from reconciler.values.services.state import RolloutOrder
 from schemas.images.facts import ImageFacts
 from schemas.problems.errors.store import LeaseHeld, LeaseLost, StoreError, StoreMoved
 from tests.reconciler.store.conftest import MakeAddress, maker
@@ -61,6 +62,8 @@ def fill(store: Store) -> None:
     store.save_plan(CLUSTER, "digest", "text", 1.0)
     store.save_images([ImageFacts(reference="a/b:1", digest="sha256:" + "0" * 64, platforms={})], 3.0)
     store.set_meta("repo", "5eed")
+    order = RolloutOrder("Service/p/web", "0badcafe", "5eedf00d", ODD, 1 / 3)
+    store.put_rollout_order(CLUSTER, order, Audit("undo", order.service, 1.0))
     other = store.acquire("another", "me", 60, 0)
     store.write(other, [PutRecord(record("Node/n2", cluster="another"))])
     store.release(other)
@@ -74,6 +77,7 @@ def everything(store: Store) -> dict[str, object]:
         "events": store.events(CLUSTER), "hardware": store.hardware(CLUSTER), "images": store.images(),
         "enforcement": store.enforcement(CLUSTER),
         "plan": store.saved_plans(CLUSTER), "standings": store.provision_records(CLUSTER),
+        "orders": store.rollout_orders(CLUSTER),
         "audit": [replace(each, seq=0) for each in store.audit(CLUSTER) if each.verb == "create"],
     }  # fmt: skip
 
@@ -159,7 +163,7 @@ def test_a_move_loses_nothing_and_the_old_store_says_where_it_went(
     move_store(target, store.address, now=7.0, actor="ada")
     with Store.open(store.address, server_time=False) as back:
         assert everything(back) == after
-        assert [each.verb for each in back.audit(CLUSTER)] == ["create", "move", "delete", "move"]
+        assert [each.verb for each in back.audit(CLUSTER)] == ["create", "undo", "move", "delete", "move"]
         assert back.acquire(CLUSTER, "me", 60, 200).token > lease.token
 
 

@@ -32,6 +32,7 @@ QUESTIONS: dict[str, Callable[[StoreReader], Any]] = {
     "no samples": lambda store: store.samples(CLUSTER, ()),
     "accounts": lambda store: store.accounts(CLUSTER),
     "provisioning": lambda store: store.provision_records(CLUSTER),
+    "orders": lambda store: store.rollout_orders(CLUSTER),
     "events": lambda store: store.events(CLUSTER),
     "newest event": lambda store: store.events(CLUSTER, limit=1),
     "events of one": lambda store: store.events(CLUSTER, resource=STRANGE),
