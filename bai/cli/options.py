@@ -55,6 +55,13 @@ NoCheck = Annotated[
         "--no-check", help="Do not ask the roles of nodes that are to be provisioned what they would change."
     ),
 ]
+NoWait = Annotated[
+    bool,
+    typer.Option(
+        "--no-wait",
+        help="Do not follow the updates of services: a loop or the next `bai apply` goes on with them.",
+    ),
+]
 RefreshOnly = Annotated[
     bool, typer.Option("--refresh-only", help="Only compare what runs with what is recorded; plan no change.")
 ]

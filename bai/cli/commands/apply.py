@@ -14,6 +14,7 @@ from bai.cli.options import (
     Defragment,
     MaxMoves,
     NoCheck,
+    NoWait,
     Parallel,
     RefreshHardware,
     RefreshOnly,
@@ -42,6 +43,7 @@ def apply(
     refresh_only: RefreshOnly = False,
     refresh_hardware: RefreshHardware = False,
     no_check: NoCheck = False,
+    no_wait: NoWait = False,
     yes: Yes = False,
     parallel: Parallel = 32,
     base: Annotated[
@@ -57,9 +59,10 @@ def apply(
         ),
     ] = None,
 ) -> None:
-    """Make a plan, ask, and carry it out; nodes are provisioned wave after wave, and then take sessions.
+    """Make a plan, ask, and carry it out; nodes are provisioned wave after wave, and then take sessions;
+    services are followed until their replicas are ready.
     A saved plan is carried out exactly, or refused when stale."""
-    from bai.cli.plans.apply_plan import apply_new, apply_saved, refresh
+    from bai.cli.plans.apply_plan import NewPlan, apply_new, apply_saved, refresh
     from bai.cli.plans.post_review import ReviewedChange, pin_trusted_revision
     from reconciler.values.plan_options import PlanOptions
 
@@ -80,10 +83,10 @@ def apply(
             _refuse_options("what was reviewed is carried out as a whole, and nothing else", choices)
         moves = max_moves if defragment else 0
         options = PlanOptions(targets=tuple(target or ()), replace=tuple(replace or ()), most_moves=moves)
-        apply_new(
-            settings, options, parallel, yes=yes, hardware=refresh_hardware, check=not no_check,
-            reviewed_change=reviewed_change,
-        )  # fmt: skip
+        way = NewPlan(
+            options, parallel, yes=yes, hardware=refresh_hardware, check=not no_check, wait=not no_wait
+        )
+        apply_new(settings, way, reviewed_change)
 
 
 def _refuse_options(why: str, choices: Mapping[str, object]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,19 +18,24 @@ if TYPE_CHECKING:
     from reconciler.workspace.workspace import Workspace
 
 
-def apply_new(
-    settings: Settings,
-    options: PlanOptions,
-    parallel: int,
-    *,
-    yes: bool,
-    hardware: bool,
-    check: bool,
-    reviewed_change: ReviewedChange | None,
-) -> None:
-    """`options` name things as a person does."""
+@dataclass(frozen=True, slots=True)
+class NewPlan:
+    """How a new plan is made and carried out. `options` name things as a person does; `hardware`: nodes are
+    probed anew; `check`: roles say what they would change; `wait`: updates of services are followed."""
+
+    options: PlanOptions
+    parallel: int
+    yes: bool
+    hardware: bool
+    check: bool
+    wait: bool
+
+
+def apply_new(settings: Settings, way: NewPlan, reviewed_change: ReviewedChange | None) -> None:
+    """Raises NotConfirmed, and what planning and applying raise."""
     from bai.cli.confirm import confirm
     from bai.cli.plans.node_waves import execute_waves, role_check_announcer
+    from bai.cli.plans.service_rollouts import follow_rollouts
     from bai.cli.plans.show_plan import print_if_nothing_moves, show_plan
     from bai.queries.names.resource_names import resolve_plan_options
     from bai.render.plan.sections import plan_summary
@@ -37,10 +43,10 @@ def apply_new(
     from reconciler.values.plan_options import PlanOptions
 
     with settings.workspace(acting=True) as workspace:
-        if hardware:
+        if way.hardware:
             workspace.find_hardware(reprobe=True)
-        options = resolve_plan_options(options, workspace.desired(), workspace.existing_store)
-        tell = role_check_announcer() if check else None
+        options = resolve_plan_options(way.options, workspace.desired(), workspace.existing_store)
+        tell = role_check_announcer() if way.check else None
         actual = workspace.actual()
         if reviewed_change is not None:
             reviewed_change.check(settings, workspace, actual)
@@ -53,9 +59,11 @@ def apply_new(
             _record_observed(workspace)
             return
         typer.echo("")
-        confirm(f"{plan_summary(plan)} Go ahead?", yes=yes)
+        confirm(f"{plan_summary(plan)} Go ahead?", yes=way.yes)
         again = partial(workspace.plan, PlanOptions(targets=options.targets))
-        if not execute_waves(settings, workspace, plan, parallel, yes=yes, make=again):
+        if not execute_waves(settings, workspace, plan, way.parallel, yes=way.yes, make=again):
+            raise typer.Exit(1)
+        if way.wait and not follow_rollouts(settings, workspace, plan, way.parallel):
             raise typer.Exit(1)
 
 

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
 @once_per_value
 def groups_to_enforce(desired: Desired) -> frozenset[str]:
     """Groups that demand enforcement of the GPU fractions that some session asks for."""
-    asked = {
-        each.spec.resource_group or "" for each in desired.session_specs if any(share_amounts(each))
-    }
+    asked = {each.spec.resource_group or "" for each in desired.session_specs if any(share_amounts(each))}
     groups = (desired.groups[name] for name in asked if name in desired.groups)
     return frozenset(group.name for group in groups if group.spec.fractional.enforcement != "none")
 
