@@ -23,7 +23,7 @@ from reconciler.values.plan_options import PlanOptions
 from schemas.problems.errors.plan import PlanError
 from schemas.values.resource_ref import ref_of
 
-_OF_SESSIONS = frozenset({"existing", "balances", "readiness", "rollout_orders"})
+_OF_SESSIONS = frozenset({"existing", "balances", "readiness", "rollout_orders", "scales"})
 """Of what is there, what exists, sessions among it, what only the planner reads of those that ended, and what
 services become sessions by."""
 

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from reconciler.values.records import Balance, Contact, ProvisionRecord, Recorded, Sample
     from reconciler.values.services.pattern import ServicePattern
     from reconciler.values.services.readiness import Readiness
+    from reconciler.values.services.scaling import ScaleDecision
     from reconciler.values.services.state import RolloutOrder
     from schemas.hardware.model import Hardware
     from schemas.images.facts import ImageFacts
@@ -197,6 +198,8 @@ class Actual:
     """What an autoscaler is asked for; None where nobody looked, or none is asked."""
     readiness: Mapping[str, Readiness] = field(default_factory=dict)
     """Replica (identity of a session) → how it answers; without those that were not asked yet."""
+    scales: Mapping[str, ScaleDecision] = field(default_factory=dict)
+    """Service → what the autoscaler holds now; without those that it knows nothing of."""
     rollout_orders: Mapping[str, RolloutOrder] = field(default_factory=dict)
     """Service → what somebody wants in place of its document, by the store."""
     missed: Mapping[str, UnreachableNode] = field(default_factory=dict)

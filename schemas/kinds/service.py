@@ -6,13 +6,13 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
+from schemas.kinds.parts.autoscaling import MOST_REPLICAS, Autoscaling
 from schemas.kinds.session import Command, SessionSpec
 from schemas.problems.issues import Issue, issues_error
 from schemas.values.envelope import Count, Flag, Model, Positive, ProjectMetadata, Resource
 from schemas.values.names import Name, Text
 from schemas.values.quantities import Duration
 
-MOST_REPLICAS = 1000
 GENERATION_PATTERN = r"^[0-9a-f]{8}$"
 Seconds = Annotated[Duration, Field(ge=1, le=3600)]
 Generation = Literal["stable", "latest"] | Annotated[str, Field(pattern=GENERATION_PATTERN)]
@@ -101,6 +101,8 @@ class ServiceSpec(Model):
     it has one; else a replica is ready when it runs."""
     liveness: LivenessProbe | None = None
     update: UpdateRules = UpdateRules()
+    autoscaling: Autoscaling | None = None
+    """`replicas` is then what the service begins with."""
     traffic: tuple[TrafficPart, ...] = ()
     """Weights that add up to 100. Generations that are named here stay, each with replicas for its part; when
     left out, all replicas get requests alike, and the latest generation takes the others' place."""

@@ -1,5 +1,5 @@
-"""`bai apply` with services: their replicas are waited for, and one plan follows the other, until each service
-is as its document says."""
+"""`bai apply` with services: their replicas are waited for, and one plan follows the other, until each
+service is as its document says."""
 
 from __future__ import annotations
 

@@ -38,6 +38,8 @@ def _news(known: ServiceState, wanted: ServiceState) -> Iterator[str]:
     for name, why in wanted.failed.items():
         if name not in known.failed:
             yield f"generation {name} is given up: {why}"
+    if wanted.scale != known.scale and wanted.scale is not None:
+        yield f"the autoscaler holds {wanted.scale.replicas}: {wanted.scale.why}"
     if wanted.stable != known.stable:
         yield f"generation {wanted.stable} is complete"
     elif old - {each.name for each in wanted.generations} or known.failed.keys() - wanted.failed.keys():

@@ -11,6 +11,7 @@ from reconciler.plan.service_rollouts import NO_ROLLOUTS, ServiceRollouts
 from reconciler.plan.services.goal import Goal, rollout_goal
 from reconciler.plan.services.replicas import Replica, replica_of
 from reconciler.plan.services.rollout import RolloutStep, next_step
+from reconciler.plan.services.scale import wanted_replicas
 from reconciler.values.changes.cause import Cause, CauseCode
 from reconciler.values.documents.recorded_documents import recorded_session
 from reconciler.values.services.pattern import (
@@ -121,8 +122,11 @@ class _Service:
             for ref, each in sorted(found, key=lambda pair: (pair[0].generation, pair[0].number))
         ]
         self._state = self._judged()
+        self._wanted, self._scale = wanted_replicas(self._spec, self._state.scale, time)
         order = actual.rollout_orders.get(self._identity)
-        self._goal: Goal = rollout_goal(self._spec, pattern.generation, self._state, order, self.replicas)
+        self._goal: Goal = rollout_goal(
+            self._spec, self._wanted, pattern.generation, self._state, order, self.replicas
+        )
         step = next_step(self._goal, self._spec.update, self.replicas) if actual.complete else RolloutStep()
         self._step = step
         self._created = tuple(self._new_names())
@@ -130,14 +134,18 @@ class _Service:
     def _judged(self) -> ServiceState:
         """What is remembered, with the document's generation, and with what has turned out of it."""
         state, latest = self._recorded, self._pattern.generation
+        if self._spec.autoscaling is None:
+            state = replace(state, scale=None)
+        elif (scale := self._actual.scales.get(self._identity)) is not None:
+            state = replace(state, scale=scale)
         if state.find(latest) is None:
             document = canonical_document(self._pattern.session)
             made = ServiceGeneration(latest, document, self._desired.commit, self._time.seconds)
             state = replace(state, generations=(*state.generations, made))
         stuck = next((each for each in self.replicas if each.generation == latest and each.stuck), None)
         if stuck is not None and latest != state.stable and latest not in state.failed:
-            number = f"replica {stuck.number}" if self._spec.replicas > 1 else "its replica"
-            state = replace(state, failed={**state.failed, latest: f"{number} {stuck.stuck}"})
+            why = f"replica {stuck.number} {stuck.stuck}"
+            state = replace(state, failed={**state.failed, latest: why})
         return state
 
     def next_state(self) -> ServiceState:
@@ -228,8 +236,8 @@ class _Service:
         latest, stable, goal = self._pattern.generation, self._state.stable, self._goal
         phase, why = self._phase()
         return ServiceStatus(
-            self._identity, self._spec.replicas, latest, goal.target, self.next_state().stable or stable,
-            phase, why, tuple(self._replica_statuses()),
+            self._identity, self._wanted, latest, goal.target, self.next_state().stable or stable,
+            phase, why, tuple(self._replica_statuses()), self._scale,
         )  # fmt: skip
 
     def _phase(self) -> tuple[ServicePhase, str]:

@@ -28,13 +28,14 @@ class Goal:
 
 def rollout_goal(
     spec: ServiceSpec,
+    wanted: int,
     latest: str,
     state: ServiceState,
     order: RolloutOrder | None,
     replicas: Sequence[Replica],
 ) -> Goal:
-    """What a person ordered counts before the document, for as long as that stays; a generation that was
-    given up makes way for the last one that was complete."""
+    """`wanted`: replicas in all. What a person ordered counts before the document, for as long as that stays;
+    a generation that was given up makes way for the last one that was complete."""
     target, why = latest, ""
     known = {each.name for each in state.generations} | {latest}
     if order is not None and order.against == latest and order.generation in known:
@@ -45,11 +46,11 @@ def rollout_goal(
     if spec.traffic and target == latest:
         parts = _parts(spec, latest, state.stable or latest, known)
         if len(parts) > 1:
-            return Goal(target, _shares(parts, spec.replicas), why, parts)
+            return Goal(target, _shares(parts, wanted), why, parts)
         target = next(iter(parts), target)
-    if spec.update.paused and (held := _held(spec.replicas, target, replicas)):
+    if spec.update.paused and (held := _held(wanted, target, replicas)):
         return Goal(target, held, why or "`update.paused` holds it", held=True)
-    return Goal(target, {target: spec.replicas}, why)
+    return Goal(target, {target: wanted}, why)
 
 
 def _parts(spec: ServiceSpec, latest: str, stable: str, known: Collection[str]) -> dict[str, int]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from reconciler.values.services.scaling import ScaleDecision
+
 
 @dataclass(frozen=True, slots=True)
 class ServiceGeneration:
@@ -28,6 +30,8 @@ class ServiceState:
     """The last one that was complete."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Generations that were given up → why."""
+    scale: ScaleDecision | None = None
+    """What the autoscaler holds."""
 
     def find(self, name: str) -> ServiceGeneration | None:
         return next((each for each in self.generations if each.name == name), None)
@@ -56,4 +60,5 @@ def state_to_json(state: ServiceState) -> dict[str, Any]:
 def state_from_json(value: Mapping[str, Any]) -> ServiceState:
     """Empty for an empty one."""
     generations = tuple(ServiceGeneration(**each) for each in value.get("generations", ()))
-    return ServiceState(generations, value.get("stable", ""), value.get("failed", {}))
+    scale = ScaleDecision(**value["scale"]) if value.get("scale") else None
+    return ServiceState(generations, value.get("stable", ""), value.get("failed", {}), scale)

@@ -38,6 +38,8 @@ class ServiceStatus:
     phase: ServicePhase
     why: str = ""
     replicas: tuple[ReplicaStatus, ...] = ()
+    scale: str = ""
+    """Why `wanted` is not the document's number; empty where it is."""
 
     def count(self, *phases: ReplicaPhase) -> int:
         return sum(each.phase in phases for each in self.replicas)
