@@ -9,12 +9,12 @@ from schemas.files.yaml_reader import read_documents
 from schemas.loading.documents import claimed_identity, kind_of
 from schemas.problems.text import printable
 
-OF_PROJECTS = frozenset({"Session", "Sweep"})
+OF_PROJECTS = frozenset({"Session", "Sweep", "Service"})
 """Kinds that belong to a project's operators."""
 
 
 def foreign_documents(changes: Iterable[FileChange], projects: Collection[str]) -> tuple[str, ...]:
-    """What stands in these files, before or after, and is no session of these projects: whoever may change
+    """What stands in these files, before or after, and is nothing of these projects: whoever may change
     only theirs does not write a file that has others', either."""
     return tuple(dict.fromkeys(found for change in changes for found in _foreign(change, projects)))
 

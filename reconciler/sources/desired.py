@@ -11,11 +11,13 @@ from planner.model.plan_time import PlanTime
 from planner.model.timed_memo import TimedMemo
 from reconciler.sources.source import choose_cluster
 from reconciler.values.encoding.placement_json import fingerprint
+from reconciler.values.services.pattern import ServicePattern, pattern_of
 from reconciler.values.state import Desired
 from schemas.hardware.model import Hardware
 from schemas.images.catalog import ImageCatalog
 from schemas.images.session_images import resolve_session_images
 from schemas.kinds.cluster import Cluster
+from schemas.kinds.service import Service
 from schemas.kinds.session import Session
 from schemas.repository.repository import Repository
 from schemas.values.canonical import DIGEST_LENGTH, canonical_document, full_digest
@@ -38,11 +40,19 @@ class _ClusterSession(NamedTuple):
     session: Session | None
 
 
+class _ClusterService(NamedTuple):
+    """A service's pattern with its cluster's defaults; None where it is of another cluster."""
+
+    made_of: tuple[object, ...]
+    pattern: ServicePattern | None
+
+
 class DesiredCache:
     """What making the same cluster's `Desired` again and again need not do anew. For one thread."""
 
     def __init__(self) -> None:
         self.sessions: TimedMemo[_ClusterSession] = TimedMemo()
+        self.services: TimedMemo[_ClusterService] = TimedMemo()
         self.documents: TimedMemo[_CanonicalDocument] = TimedMemo()
         self.others: TimedMemo[_CanonicalDocument] = TimedMemo()
         self.hardware: Memo[int, str] = Memo()
@@ -52,7 +62,7 @@ class DesiredCache:
         """One more, for another thread, that begins with what this one knows."""
         made = DesiredCache()
         made.sessions, made.others = self.sessions.fork(), self.others.fork()
-        made.documents = self.documents.fork()
+        made.documents, made.services = self.documents.fork(), self.services.fork()
         made.hardware, made.images = self.hardware.fork(), self.images.fork()
         return made
 
@@ -85,17 +95,19 @@ def make_desired(
         else:
             resources[identity] = item
     documents, rest = _canonical(resources, cache.documents), _canonical(others, cache.others)
+    services = _cluster_services(repository, chosen, images, cache.services)
     hardware = {node.name: node.spec.hardware for node in repository.nodes_of(cluster) if node.spec.hardware}
     digests = [{identity: one.digest for identity, one in each.items()} for each in (documents, rest)]
     return Desired(
         repo=repo,
         cluster=cluster,
         commit=commit,
-        tree=fingerprint([*digests, _hardware_digests(hardware, cache)]),
+        tree=fingerprint([*digests, _hardware_digests(hardware, cache), *_generations(services)]),
         repository=repository,
         resources=resources,
         documents={identity: one.values for identity, one in documents.items()},
         digests={identity: one.digest[:DIGEST_LENGTH] for identity, one in documents.items()},
+        services=services,
     )
 
 
@@ -120,6 +132,35 @@ def _cluster_sessions(
     return known.values(
         wanted, (repository.resources,), (repository.without_sessions, cluster, images), PlanTime(0.0), make
     )
+
+
+def _cluster_services(
+    repository: Repository, cluster: Cluster, images: ImageCatalog, known: TimedMemo[_ClusterService]
+) -> Mapping[str, ServicePattern]:
+    """The services of the cluster. Both a service's document and its pattern, which may rest on a template,
+    say what its replicas are."""
+
+    def make(identity: str, time: PlanTime) -> _ClusterService:
+        service, session = wanted[identity], repository.patterns[identity]
+        group = repository.group_of(session)
+        made_of = (service, session, group.name if group else None, cluster, images)
+        last = known.last(identity)
+        if repository.cluster_of(session) != cluster.name:
+            return _ClusterService(made_of, None)
+        if last is not None and last.pattern is not None and last.made_of == made_of:
+            return last
+        return _ClusterService(made_of, pattern_of(service, _with_defaults(session, *made_of[2:])))
+
+    wanted = {each.identity: each for each in repository.of(Service)}
+    around = (repository.without_sessions, cluster, images)
+    inputs = (repository.resources, repository.patterns)
+    found = known.values(wanted, inputs, around, PlanTime(0.0), make)
+    return {identity: each.pattern for identity, each in found.items() if each.pattern is not None}
+
+
+def _generations(services: Mapping[str, ServicePattern]) -> list[Mapping[str, str]]:
+    """What templates, images and defaults have made of services; empty where there are none."""
+    return [{identity: each.generation for identity, each in services.items()}] if services else []
 
 
 def _canonical(

@@ -17,7 +17,7 @@ RULE_VARIABLES = ("action", "before", "after", "plan")
 KindName = Literal[
     "Cluster", "Node", "NodePool", "NodeProfile", "ResourceGroup", "Domain", "Project", "User", "Quota",
     "StorageHost", "Volume", "SecretStore", "Registry", "Image", "Session", "SessionTemplate", "Sweep",
-    "AppProxy", "Notification", "Policy",
+    "Service", "AppProxy", "Notification", "Policy",
 ]  # fmt: skip
 Forbidden = Literal["root", "host-network", "capabilities"]
 

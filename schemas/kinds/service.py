@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from schemas.kinds.parts.autoscaling import MOST_REPLICAS, Autoscaling
 from schemas.kinds.session import Command, SessionSpec
 from schemas.problems.issues import Issue, issues_error
 from schemas.values.envelope import Count, Flag, Model, Positive, ProjectMetadata, Resource
-from schemas.values.names import Name, Text
+from schemas.values.names import Generation, Name, RequestPath
 from schemas.values.quantities import Duration
 
-GENERATION_PATTERN = r"^[0-9a-f]{8}$"
 Seconds = Annotated[Duration, Field(ge=1, le=3600)]
-Generation = Literal["stable", "latest"] | Annotated[str, Field(pattern=GENERATION_PATTERN)]
 Spread = Literal["spread", "pack"]
 
 
@@ -24,7 +22,7 @@ class HttpCheck(Model):
 
     port: Name
     """A port of the template, with protocol `http` or `https`."""
-    path: Annotated[Text, Field(pattern=r"^/[^\s]*$")] = "/"
+    path: RequestPath = "/"
 
 
 class TcpCheck(Model):
@@ -34,8 +32,20 @@ class TcpCheck(Model):
     """A port of the template."""
 
 
+_QUESTIONS = {"http": "object", "tcp": "object", "command": "array"}
+
+
 class Probe(Model):
     """A question to each replica. One of `http`, `tcp` and `command` says which."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "oneOf": [
+                {"required": [name], "properties": {name: {"type": kind}}}
+                for name, kind in _QUESTIONS.items()
+            ]
+        }
+    )
 
     http: HttpCheck | None = None
     tcp: TcpCheck | None = None
@@ -52,7 +62,7 @@ class Probe(Model):
     @classmethod
     def _one_question(cls, value: Any) -> Any:
         if isinstance(value, dict):
-            asked = [key for key in ("http", "tcp", "command") if value.get(key) is not None]
+            asked = [key for key in _QUESTIONS if value.get(key) is not None]
             if len(asked) != 1:
                 message = f"a probe asks one of http, tcp and command, not {' and '.join(asked) or 'none'}"
                 raise issues_error([Issue((), message)])
@@ -95,7 +105,8 @@ class TrafficPart(Model):
 class ServiceSpec(Model):
     replicas: Annotated[Count, Field(le=MOST_REPLICAS)] = 1
     template: SessionSpec
-    """The `spec` of a Session: what each replica is."""
+    """The `spec` of a Session: what each replica is. Its `type` is `inference` when it is left out, and its
+    restart policy `always`."""
     readiness: Probe | None = None
     """Replicas get requests while they answer it. Left out: a connection to the template's first port, where
     it has one; else a replica is ready when it runs."""

@@ -129,7 +129,8 @@ def _stands_alone(session: Session) -> bool:
 
 
 def _names_any(repository: Repository, names: frozenset[str] | set[str]) -> bool:
-    return any(not names.isdisjoint(each.spec.depends_on) for each in repository.of(Session))
+    sessions = (*repository.of(Session), *repository.patterns.values())
+    return any(not names.isdisjoint(each.spec.depends_on) for each in sessions)
 
 
 def _with_sessions(

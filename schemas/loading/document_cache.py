@@ -12,6 +12,7 @@ from schemas.files.file_memory import FileMemory
 from schemas.files.sources import DirectorySource, Source, SourceFile
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node
+from schemas.kinds.service import Service
 from schemas.kinds.session import Session
 from schemas.loading.changed_sessions import LoadedFiles, with_changed_sessions
 from schemas.loading.draft import Draft
@@ -113,8 +114,9 @@ class DocumentCache:
         return (known.files, known.others) if known is not None else None
 
     def other_documents(self, repository: Repository) -> OtherDocuments:
-        """All but sessions, on which the rules for sessions rest."""
-        others = tuple(each for each in repository.resources.values() if not isinstance(each, Session))
+        """All but sessions and services, on which the rules for sessions rest."""
+        found = repository.resources.values()
+        others = tuple(each for each in found if not isinstance(each, Session | Service))
         made_of = (others, tuple(repository.machines.values()))
         return self._others.get("", made_of, lambda: OtherDocuments(repository))
 

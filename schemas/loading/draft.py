@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 
+from schemas.kinds.service import Service
 from schemas.kinds.session import Session
 from schemas.problems.issues import Issue
 from schemas.repository.repository import Repository
 from schemas.rules.membership import OtherDocuments, check_membership, session_issues
 from schemas.rules.references import ReferenceIndex
+from schemas.rules.services.template_rules import in_service, probe_rules, session_name_rules
 from schemas.values.envelope import Resource
 
 
@@ -30,12 +32,24 @@ class Surroundings:
 
     def issues(self, resource: Resource, *, clear: bool) -> list[Issue]:
         """What is wrong with it here; `clear`: whether all is there that the rules rest on."""
-        issues = list(self.names.dangling(resource))
-        if issues or not clear:
-            return issues
         if isinstance(resource, Session):
-            return list(session_issues(resource, self.others))
-        return list(check_membership(self.repository, resource))
+            issues = list(session_name_rules(resource, self.names.known))
+            return issues + self._session_issues(resource, clear=clear)
+        if isinstance(resource, Service):
+            return self._service_issues(resource, clear=clear)
+        dangling = list(self.names.dangling(resource))
+        return dangling if dangling or not clear else list(check_membership(self.repository, resource))
+
+    def _session_issues(self, session: Session, *, clear: bool) -> list[Issue]:
+        dangling = list(self.names.dangling(session))
+        return dangling if dangling or not clear else list(session_issues(session, self.others))
+
+    def _service_issues(self, service: Service, *, clear: bool) -> list[Issue]:
+        pattern = self.repository.patterns.get(service.identity)
+        if pattern is None:
+            return []  # It was told why there is none.
+        issues = [in_service(issue) for issue in self._session_issues(pattern, clear=clear)]
+        return issues + (list(probe_rules(self.repository, service, pattern)) if clear else [])
 
 
 @dataclass(frozen=True, slots=True)

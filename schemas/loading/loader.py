@@ -21,6 +21,7 @@ from schemas.loading.document_cache import DocumentCache
 from schemas.loading.documents import Document, claimed_identity
 from schemas.loading.draft import Draft, Surroundings, bare_circle, own_issues
 from schemas.loading.parsed_file import ParsedDocument, ParsedFile, judge_expanded
+from schemas.loading.patterns import ServicePatterns
 from schemas.loading.secret_stores import StoreLoader
 from schemas.problems.errors.repository import InvalidRepository, NotARepository
 from schemas.problems.issues import Issue
@@ -30,9 +31,9 @@ from schemas.problems.text import printable
 from schemas.repository.declared_stores import NO_OWNER, OwnerStores
 from schemas.repository.node_ranges import pool_nodes
 from schemas.repository.repository import Repository
-from schemas.rules import warning_rules
 from schemas.rules.machine_rules import reserved_rules
 from schemas.rules.references import dependency_cycle_rules
+from schemas.rules.services.template_rules import in_service
 from schemas.templates.expansion import TemplateExpander, is_from_template
 from schemas.values.envelope import Resource
 from schemas.values.resource_ref import ref_of
@@ -98,7 +99,7 @@ class _Loading:
         self, source: Source, owner: OwnerStores, cache: DocumentCache, draft: Draft | None = None
     ) -> None:
         self.source, self.cache, self.draft = source, cache, draft
-        self.stores = StoreLoader(source, owner)
+        self.stores, self.patterns = StoreLoader(source, owner), ServicePatterns()
         self.warnings: list[Problem] = []
         self.problems: list[Problem] = []
         self.files: dict[str, bytes] = {}
@@ -124,7 +125,7 @@ class _Loading:
         if self.problems:
             raise InvalidRepository(_limit_problems(self.problems), where=self.source.where)
         sound = [(d, d.resource) for d in self._sound_documents() if d.resource is not None]
-        said = ((d, issue) for d, resource in sound for issue in warning_rules.document_warnings(resource))
+        said = ((d, issue) for d, resource in sound for issue in self.patterns.warnings(resource))
         self.warnings += [self._problem(d, issue) for d, issue in said]
         return replace(repository, warnings=tuple(self.warnings), stores=self.stores.declared)
 
@@ -194,6 +195,8 @@ class _Loading:
             elif is_from_template(one.raw.value):
                 made = source.expand_session(one.raw.value)
                 self._add_document(one, *judge_expanded(one.raw.value, made))
+            elif one.kind == "Service":
+                self._add_document(one, *self.patterns.judge(one, source))
             else:
                 self._add_document(one, *one.judge())
             if one.kind == "Sweep" and isinstance(sweep := one.sound_resource(), Sweep):
@@ -310,16 +313,19 @@ class _Loading:
         return self.draft is not None and document.file == self.draft.file
 
     def _check_secrets(self, document: Document, resource: Resource, broken: frozenset[str]) -> None:
-        found = self.stores.secret_issues(resource, broken, granted_alone=self._is_draft(document))
+        pattern = self.patterns.of(resource)
+        found = self.stores.secret_issues(pattern or resource, broken, granted_alone=self._is_draft(document))
         for issue, unknown in found:
-            (self.warnings if unknown else self.problems).append(self._problem(document, issue))
+            problem = self._problem(document, in_service(issue) if pattern else issue)
+            (self.warnings if unknown else self.problems).append(problem)
 
     def _sound_documents(self) -> Iterator[Document]:
         return (d for d in self.documents if d.resource is not None)
 
     def _build_repository(self, resources: dict[str, Resource], machines: dict[str, Node]) -> Repository:
         places = {d.identity: d.raw.place for d in self._sound_documents()}
-        return Repository(resources, places, machines, self.source.commit)
+        patterns = self.patterns.among(resources)
+        return Repository(resources, places, machines, self.source.commit, patterns=patterns)
 
     def _positions_of(self, file: str) -> Positions:
         if file not in self._cached_positions:

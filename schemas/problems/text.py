@@ -7,7 +7,7 @@ import heapq
 import re
 from collections.abc import Iterable
 
-_MANY = 20
+_MANY = 32
 _UNSAFE = re.compile(r"[\x00-\x1f\x7f-\x9f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ud800-\udfff\ufeff]")
 
 

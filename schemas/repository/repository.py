@@ -20,6 +20,7 @@ from schemas.kinds.node import Node, NodePool
 from schemas.kinds.notification import Notification
 from schemas.kinds.policy import Policy
 from schemas.kinds.resource_group import ResourceGroup
+from schemas.kinds.service import Service
 from schemas.kinds.session import Session
 from schemas.kinds.storage import StorageHost, Volume
 from schemas.kinds.tenancy import Project, User
@@ -49,6 +50,9 @@ class Repository:
     """Accepted, yet worth saying."""
     stores: DeclaredStores = NO_STORES
     """The secret stores of its documents, and of the owner."""
+    patterns: Mapping[str, Session] = field(default_factory=dict)
+    """By the identity of a service, sorted: the session of its name that its replicas are like. None of them
+    is among the resources."""
 
     def has_same_content(self, other: Repository) -> bool:
         """Whether both say the same, with all that they rest on."""
@@ -61,8 +65,9 @@ class Repository:
 
     @cached_property
     def without_sessions(self) -> tuple[Resource, ...]:
-        """All that is no session, kind by kind."""
-        return tuple(item for kind, each in self._by_kind.items() if kind is not Session for item in each)
+        """All that is neither a session nor a service, kind by kind: on which sessions rest."""
+        kinds = self._by_kind.items()
+        return tuple(item for kind, each in kinds if kind not in (Session, Service) for item in each)
 
     @cached_property
     def _by_kind(self) -> dict[type[Resource], list[Resource]]:
@@ -73,7 +78,7 @@ class Repository:
 
     def cluster_of(self, resource: Resource) -> str | None:
         """Name of the cluster that a resource belongs to; None for what is of the whole repository."""
-        if isinstance(resource, Session):
+        if isinstance(resource, Session | Service):
             group = self.group_of(resource)
             return self.cluster_of(group) if group else None
         if isinstance(resource, Cluster):
@@ -95,8 +100,12 @@ class Repository:
     def _app_proxies(self) -> Mapping[str | None, AppProxy]:
         return {self.cluster_of(proxy): proxy for proxy in reversed(list(self.of(AppProxy)))}
 
-    def group_of(self, session: Session) -> ResourceGroup | None:
-        """The group that a session queues in: its choice, the only cluster's default, or the only group."""
+    def group_of(self, session: Session | Service) -> ResourceGroup | None:
+        """The group that a session, or each replica of a service, queues in: its choice, the only cluster's
+        default, or the only group."""
+        if isinstance(session, Service):
+            pattern = self.patterns.get(session.identity)
+            return self.group_of(pattern) if pattern is not None else None
         return self._groups_by_name.get(session.spec.resource_group or self._usual_group_name or "")
 
     @cached_property

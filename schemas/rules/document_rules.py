@@ -11,6 +11,7 @@ from schemas.problems.issues import Issue, Loc
 from schemas.problems.text import did_you_mean
 from schemas.rules.machine_rules import duplicate_rules, engine_rules, hardware_rules, reserved_rules
 from schemas.rules.plugin_rules import plugin_rules
+from schemas.rules.services.service_rules import label_rules, service_rules
 from schemas.rules.system_folders import is_of_system
 from schemas.values.envelope import OVERRIDE, PROTECT, Resource
 from schemas.values.quantities import format_memory
@@ -33,6 +34,7 @@ _RESERVED_PATHS = frozenset({"", "proc", "sys", "dev", "etc", "usr", "bin", "lib
 def check_document(resource: Resource) -> Iterator[Issue]:
     """Every rule that this document breaks, judged alone."""
     yield from _annotation_rules(resource)
+    yield from label_rules(resource)
     rules = _RULES.get(resource.kind)
     if rules:
         yield from rules(resource)
@@ -337,6 +339,7 @@ _RULES: Mapping[str, Callable[[Any], Iterator[Issue]]] = {
     "Quota": _quota_rules,
     "StorageHost": _storage_host_rules,
     "Session": _session_rules,
+    "Service": service_rules,
     "Registry": _registry_rules,
     "Image": _image_rules,
     "NodeProfile": _profile_rules,

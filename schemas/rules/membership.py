@@ -12,6 +12,7 @@ from schemas.kinds.image import Image, Registry
 from schemas.kinds.node import Node, NodePool
 from schemas.kinds.policy import Policy
 from schemas.kinds.resource_group import ResourceGroup
+from schemas.kinds.service import Service
 from schemas.kinds.session import Session
 from schemas.kinds.storage import StorageHost, Volume
 from schemas.kinds.tenancy import Domain, Project, User
@@ -43,12 +44,13 @@ from schemas.values.resource_ref import identity_of
 
 
 class OtherDocuments:
-    """A repository without its sessions, on which the rules for one session rest: what other sessions say
-    counts for none. It is the same object while nothing of it has changed."""
+    """A repository without its sessions and services, on which the rules for one session rest: what other
+    sessions say counts for none. It is the same object while nothing of it has changed."""
 
     def __init__(self, repository: Repository) -> None:
-        resources = {i: item for i, item in repository.resources.items() if not isinstance(item, Session)}
-        self.repository = replace(repository, resources=resources, locations={})
+        found = repository.resources.items()
+        resources = {i: item for i, item in found if not isinstance(item, Session | Service)}
+        self.repository = replace(repository, resources=resources, locations={}, patterns={})
 
 
 @last_per_value

@@ -125,7 +125,8 @@ def _session(resource: Any) -> Iterator[DocumentReference]:
     for index, name in enumerate(spec.placement.nodes):
         yield from _reference(("spec", "placement", "nodes", index), "Node", name)
     for index, identity in enumerate(spec.depends_on):
-        yield DocumentReference(("spec", "dependsOn", index), "Session", identity, (identity,))
+        meant = (identity,) if IDENTITY.match(identity) else ()
+        yield DocumentReference(("spec", "dependsOn", index), "Session", identity, meant)
 
 
 def _image(resource: Any) -> Iterator[DocumentReference]:
@@ -209,8 +210,15 @@ class ReferenceIndex:
             return Issue(
                 use.at, f"{format_value(use.name)} is not the identity of a session", hint, "BAI-V040"
             )
-        hint = self._hint(use, resource) or f"add a {use.kind} of this name"
+        hint = self._service_hint(use) or self._hint(use, resource) or f"add a {use.kind} of this name"
         return Issue(use.at, f"there is no {use.kind} {format_value(use.name)}", hint, "BAI-V040")
+
+    def _service_hint(self, use: DocumentReference) -> str:
+        ref = ref_of(use.name)
+        service = identity_of("Service", ref.name, ref.project) if use.kind == "Session" else ""
+        return (
+            f"{service} is a service, and sessions wait for sessions alone" if service in self.known else ""
+        )
 
     def _session_hint(self, name: str, resource: Resource) -> str:
         full = identity_of("Session", name.rpartition("/")[2], resource.project)

@@ -1,5 +1,6 @@
-"""Documents that come from templates: `from` of a Session is filled in, a Sweep becomes its sessions. It
-happens on plain values, before they are read as sessions, so that everything holds for them as for others."""
+"""Documents that come from templates: `from` of a Session is filled in, a Sweep becomes its sessions, a
+Service the session that its replicas are like. It happens on plain values, before they are read as sessions,
+so that everything holds for them as for others."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from schemas.kinds.session_template import FromTemplate, SessionTemplate, Sweep
 from schemas.problems.issues import Issue, Loc
 from schemas.problems.model_errors import issues_of
 from schemas.problems.text import did_you_mean, format_value
-from schemas.values.envelope import API_VERSION
+from schemas.values.envelope import API_VERSION, PROTECT
 from schemas.values.resource_ref import identity_of
 
 FROM = "from"
@@ -34,6 +35,17 @@ def is_from_template(value: Any) -> bool:
         return False
     spec, metadata = value.get("spec"), value.get("metadata")
     return isinstance(spec, Mapping) and FROM in spec and isinstance(metadata, Mapping)
+
+
+def pattern_document(service: Mapping[str, Any]) -> dict[str, Any]:
+    """A sound service's template as a session's document, as it is written. `bai/protect` is the service's
+    alone: its replicas come and go."""
+    metadata = dict(service["metadata"])
+    notes = {key: text for key, text in metadata.pop("annotations", {}).items() if key != PROTECT}
+    if notes:
+        metadata["annotations"] = notes
+    spec = dict(service["spec"]["template"])
+    return {"apiVersion": API_VERSION, "kind": "Session", "metadata": metadata, "spec": spec}
 
 
 class TemplateExpander:
@@ -80,6 +92,18 @@ class TemplateExpander:
             if made.issues:
                 return
             before = identity_of("Session", name, sweep.metadata.project)
+
+    def expand_service(self, service: Mapping[str, Any]) -> ExpandedSession:
+        """The document of the session that a sound service's replicas are like, by the service's name. Issues
+        are where they would be in that session's document."""
+        value = pattern_document(service)
+        made = self.expand_session(value) if FROM in value["spec"] else ExpandedSession(value)
+        if made.value is None:
+            return made
+        spec = {"type": "inference", **made.value["spec"]}
+        if spec["type"] != "batch" and isinstance(spec.get("restart", {}), Mapping):
+            spec["restart"] = {"policy": "always", **spec.get("restart", {})}
+        return ExpandedSession({**made.value, "spec": spec}, made.issues)
 
     def _expand(
         self, value: Mapping[str, Any], source: FromTemplate, metadata: Mapping[str, Any],

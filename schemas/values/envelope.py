@@ -21,6 +21,10 @@ from schemas.values.resource_ref import identity_of
 API_VERSION = "bai/v1"
 PROTECT = "bai/protect"
 """Annotation that guards a resource against deletion when it is "true"."""
+SERVICE_LABEL = "bai/service"
+"""Label of a service's replica, with its service's name; of nothing that people write."""
+GENERATION_LABEL = "bai/generation"
+"""Label of a service's replica, with the name of its generation."""
 OVERRIDE = "override.bai/"
 """What the annotation begins with that overrides a policy; the policy's name follows."""
 

@@ -34,6 +34,9 @@ SECRET_PATTERN = rf"^{LABEL}/{ENTRY}$"
 ENTRY_PATTERN = r"^[A-Za-z0-9_*?][A-Za-z0-9_.*?-]{0,252}$"
 VENDOR_PATTERN = r"^[a-z][a-z0-9]{0,31}$"
 GLOB_PATTERN = r"^[A-Za-z0-9*?][A-Za-z0-9*?._:/-]{0,254}$"
+GENERATION_PATTERN = r"^(stable|latest|[0-9a-f]{8})$"
+REQUEST_PATH_PATTERN = r"^/[!-~]{0,1023}$"
+"""Nothing in it ends a line of a request, or a word of one."""
 MODE_PATTERN = r"^[0-7]{3,4}$"
 STORE_PARAMETERS = (
     "sslmode", "schema", "connect_timeout", "application_name", "target_session_attrs", "channel_binding",
@@ -177,6 +180,18 @@ RangePattern = Annotated[
     _pattern_schema(RANGE_PATTERN),
 ]
 Email = Annotated[str, _pattern_validator(EMAIL_PATTERN, "an e-mail address"), _pattern_schema(EMAIL_PATTERN)]
+Generation = Annotated[
+    str,
+    _pattern_validator(GENERATION_PATTERN, "stable, latest, or 8 hex digits, which name a generation"),
+    _pattern_schema(GENERATION_PATTERN),
+]
+RequestPath = Annotated[
+    str,
+    _pattern_validator(
+        REQUEST_PATH_PATTERN, "a path such as /health: printable ASCII without spaces, beginning with '/'"
+    ),
+    _pattern_schema(REQUEST_PATH_PATTERN),
+]
 Mode = Annotated[
     str,
     _pattern_validator(MODE_PATTERN, 'octal permissions in quotes, such as "0770"'),

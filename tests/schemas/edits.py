@@ -39,6 +39,12 @@ kind: Sweep
 metadata: {{name: tries, project: vision}}
 spec: {{template: form, over: {{n: [{values}]}}}}
 """
+SERVICE = """\
+apiVersion: bai/v1
+kind: Service
+metadata: {{name: {name}, project: vision}}
+spec: {{replicas: {replicas}, template: {{{template}}}{more}}}
+"""
 IMAGE = "apiVersion: bai/v1\nkind: Image\nmetadata: {{name: tool}}\nspec: {{reference: r.io/tool:{tag}}}\n"
 POOL = """\
 apiVersion: bai/v1
@@ -54,6 +60,15 @@ _FROM = SESSION.format(name="s4", cpu=1, more="").replace(
 _MORE = (
     *("", ", image: tool", ", dependsOn: [Session/vision/s1]", ", colour: red", ", resourceGroup: g2"),
     ", container: {user: root}",
+)
+_TEMPLATES = (
+    *(
+        "command: [a]",
+        "command: [a], ports: [{name: api, port: 80}]",
+        "from: {template: form}",
+        "type: batch",
+    ),
+    *("resourceGroup: g2", "dependsOn: [Session/vision/s1]", "image: tool"),
 )
 _CAPTURES = ("captured.yaml", "sub/captured.yaml", "none.yaml")
 _NO_DOCUMENTS = ("", "# nothing\n", "a: [", "a: 1\n", "kind: Session\n")
@@ -76,15 +91,20 @@ TEXTS = st.one_of(
     st.just(_FROM),
     st.builds(TEMPLATE.format, n=_NUMBER),
     st.builds(SWEEP.format, values=st.sampled_from(["1", "1, 2", "x"])),
+    st.builds(
+        SERVICE.format,
+        name=st.sampled_from(["web", "s1"]),
+        replicas=_NUMBER,
+        template=st.sampled_from(_TEMPLATES),
+        more=st.sampled_from(["", ", readiness: {tcp: {port: api}}"]),
+    ),
     st.builds(IMAGE.format, tag=_NUMBER),
     st.builds(POOL.format, last=_NUMBER, capture=st.sampled_from(_CAPTURES)),
     st.sampled_from([CAPTURE, OTHER_CAPTURE, *_NO_DOCUMENTS]),
 )
 """What may stand in a file."""
-_NAMES = [
-    f"{name}.yaml"
-    for name in ("cluster", "group", "project", "session-1", "session-2", "form", "captured", "more")
-]
+_FILES = ("cluster", "service", "group", "project", "session-1", "session-2", "form", "captured", "more")
+_NAMES = [f"{name}.yaml" for name in _FILES]
 PATHS = st.sampled_from([*_NAMES, *(f"sub/{name}" for name in _NAMES)])
 Edit = tuple[str, str, str]
 EDITS = st.one_of(
@@ -101,6 +121,11 @@ START: list[Edit] = [
     ("write", "session-2.yaml", SESSION.format(name="s2", cpu=1, more=", dependsOn: [Session/vision/s1]")),
     ("write", "form.yaml", TEMPLATE.format(n=1) + "---\n" + SWEEP.format(values="1, 2")),
     ("write", "captured.yaml", CAPTURE),
+    (
+        "write",
+        "service.yaml",
+        SERVICE.format(name="web", replicas=2, template="from: {template: form}", more=""),
+    ),
     ("write", "more.yaml", POOL.format(last=3, capture="captured.yaml")),
 ]
 """A repository that is sound."""

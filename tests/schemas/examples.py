@@ -303,6 +303,29 @@ SPECS["SecretStore"] = {
     "infrastructure": True,
     "plugin": {"name": "vault", "options": {"path": "bai"}},
 }
+SPECS["Service"] = {
+    "replicas": 3,
+    "template": {"type": "inference", "command": ["serve"], "ports": [{"name": "api", "port": 8000}]},
+    "readiness": {
+        "http": {"port": "api", "path": "/health"},
+        "period": "2s",
+        "timeout": "1s",
+        "failures": 2,
+    },
+    "liveness": {"tcp": {"port": "api"}, "period": "10s", "timeout": "5s", "failures": 6, "grace": "5m"},
+    "update": {
+        "surge": 2,
+        "unavailable": 1,
+        "minReady": "10s",
+        "deadline": "30m",
+        "rollback": False,
+        "paused": True,
+    },
+    "traffic": [{"generation": "stable", "weight": 90}, {"generation": "latest", "weight": 10}],
+    "placement": "pack",
+    "drain": "5m",
+    "history": 20,
+}
 SPECS["Policy"] = {
     "cluster": "lab",
     "match": {"kinds": ["Session", "Node"], "projects": ["vision"], "labels": {"tier": "prod"}},
@@ -328,7 +351,7 @@ PLACES: tuple[dict[str, Any], ...] = (
     },
 )
 """Specs of storage hosts that are no folder of the nodes."""
-IN_PROJECT = {"Session", "SessionTemplate", "Sweep", "Volume"}
+IN_PROJECT = {"Service", "Session", "SessionTemplate", "Sweep", "Volume"}
 
 
 def document(kind: str) -> dict[str, Any]:

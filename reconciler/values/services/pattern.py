@@ -7,15 +7,24 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from schemas.values.canonical import canonical_document, full_digest
+from schemas.values.envelope import GENERATION_LABEL, SERVICE_LABEL
 from schemas.values.resource_ref import identity_of
 
 if TYPE_CHECKING:
     from schemas.kinds.service import Service
     from schemas.kinds.session import Session
 
-SERVICE_LABEL = "bai/service"
-GENERATION_LABEL = "bai/generation"
 _GENERATION_DIGITS = 8
+__all__ = [
+    "GENERATION_LABEL",
+    "SERVICE_LABEL",
+    "ReplicaRef",
+    "ServicePattern",
+    "generation_of",
+    "pattern_of",
+    "replica_ref",
+    "replica_session",
+]
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Services: `service_rules` judges one alone, `template_rules` what its replicas are."""
