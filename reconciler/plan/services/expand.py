@@ -175,10 +175,9 @@ class _Service:
     def _new_names(self) -> Iterator[tuple[str, int]]:
         """Generation and number of each that is created: the lowest numbers that are free."""
         taken = {(each.generation, each.number) for each in self.replicas}
-        documents = self._desired.sessions()
         for generation in self._step.create:
             number = 1
-            while (generation, number) in taken or self._name(generation, number) in documents:
+            while (generation, number) in taken:
                 number += 1
             taken.add((generation, number))
             yield generation, number

@@ -177,16 +177,6 @@ def test_a_lost_store_finds_all_replicas_by_their_labels(lab: ServiceLab) -> Non
     assert set(lab.world.kernels) == kernels
 
 
-def test_a_session_of_a_replicas_name_is_left_alone(lab: ServiceLab) -> None:
-    lab.write({"web": service(spec="replicas: 1")})
-    latest = lab.status(lab.settle()).latest
-    taken = f"web-{latest}-2"
-    lab.write({"web": service(spec="replicas: 2"), "taken": session(taken)})
-    lab.settle()
-    assert f"Session/p/web-{latest}-3" in running(lab)
-    assert lab.store.recorded("here")[f"Session/p/{taken}"].document["spec"] == {"command": ["sleep", "inf"]}
-
-
 def test_a_plan_of_the_same_is_the_same(lab: ServiceLab) -> None:
     lab.write({"web": service(spec="replicas: 3")})
     lab.settle()
