@@ -27,6 +27,7 @@ from reconciler.guards.signers import ImageSigners, require_signatures
 from reconciler.observe.observe import observe
 from reconciler.observe.store_changes import record_changes
 from reconciler.store.store import Store
+from reconciler.values.documents.service_replicas import relied_replicas
 from reconciler.values.encoding.fingerprint import state_fingerprint
 from reconciler.values.plan import Plan
 from reconciler.values.records import JournalEntry, JournalState, PutRecord, Recorded
@@ -92,7 +93,10 @@ def _verify_plan(plan: Plan, journal: JournalWriter, targets: ApplyTargets, now:
     _check_guards(plan, journal.known, targets.store, now)
     memo = targets.existing_memo
     seen = observe(targets.store, targets.provider, plan.cluster, repo=plan.repo, memo=memo)
-    if state_fingerprint(seen) != plan.basis:
+    relied = relied_replicas(seen.existing, (action.id for action in plan.changes))
+    if relied and targets.readiness is not None:
+        seen = replace(seen, readiness=targets.readiness(seen, relied))
+    if state_fingerprint(seen, relied) != plan.basis:
         if not seen.complete:
             why = f"not everything can be observed any more: {'; '.join(seen.errors)}"
             raise StalePlan(why=why, hint="plan again when it can be asked")

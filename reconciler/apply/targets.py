@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from providers.base import Provider
 from providers.storage.base import Storage
@@ -14,6 +15,10 @@ from reconciler.secrets.reader import NO_SECRETS, SecretReader
 from reconciler.store.ownership import session_key_seeds
 from reconciler.store.store import Store
 from reconciler.values.clock import Clock
+
+if TYPE_CHECKING:
+    from reconciler.values.services.readiness import Readiness
+    from reconciler.values.state import Actual
 
 
 @dataclass(frozen=True)
@@ -29,6 +34,8 @@ class ApplyTargets:
     secrets: SecretReader = NO_SECRETS
     existing_memo: ExistingMemo | None = None
     """What was observed before, so that it is recognised."""
+    readiness: Callable[[Actual, Collection[str]], Mapping[str, Readiness]] | None = None
+    """How these replicas answer now; None where nobody asks them."""
 
     @cached_property
     def session_seed(self) -> Callable[[str], str]:

@@ -15,6 +15,7 @@ from dataclasses import replace
 from providers.abilities import StreamsEvents
 from reconciler.controller.backoff import Backoff
 from reconciler.controller.cycle import ReconcileCycle, error_signs, wait_line
+from reconciler.controller.error_text import error_text, os_error_text
 from reconciler.controller.loop_options import LoopOptions
 from reconciler.controller.stages import NoStageListener, Stage, StageListener
 from reconciler.gitops.directives import Directives, read_directives, read_suspension
@@ -29,10 +30,7 @@ from reconciler.values.results import ApplyEvent, ApplyResult
 from reconciler.values.times import format_duration
 from reconciler.values.violations import Violation
 from reconciler.workspace.workspace import Workspace
-from schemas.problems import disk_space
 from schemas.problems.errors.base import BaiError
-from schemas.problems.errors.repository import InvalidRepository
-from schemas.problems.errors.store import StoreError
 
 EVENT_DEBOUNCE = 0.2
 """Seconds after the first event of a provider in which more are waited for."""
@@ -80,12 +78,14 @@ class Loop:
         self._lost: set[str] | None = None
         self._rollout = RolloutWatch(log)
         self._health = HealthWatch(log)
+        workspace.replicas.keep_asking(self.wake)
 
     def halt(self) -> None:
         """What has begun is brought to its end, nothing more is started."""
         self._stop.set()
         self._hurry.set()
         self._wake.set()
+        self.workspace.replicas.halt()
 
     def add_listener(self, listener: Callable[[ReconcileCycle], None]) -> None:
         """One more who hears of every cycle when it is over, in the loop's thread; before the loop runs."""
@@ -129,10 +129,11 @@ class Loop:
         return good
 
     def _run_standby(self, look: Callable[[], None]) -> None:
+        self.workspace.replicas.rest()
         try:
             look()
         except BaiError as error:
-            self._report(_error_text(error))
+            self._report(error_text(error))
         self._log_new_reports()
 
     def _run_cycle(self) -> bool:
@@ -150,14 +151,14 @@ class Loop:
                 good = self._reconcile() and not renewed.wrong
         except BaiError as error:
             good = False
-            self._report(_error_text(error))
-            signs = {**self._cycle.signs, **error_signs(error, _error_text(error))}
+            self._report(error_text(error))
+            signs = {**self._cycle.signs, **error_signs(error, error_text(error))}
             self._cycle = replace(self._cycle, signs=signs)
         except OSError as error:
             # A full disk, no more descriptors: that passes, or somebody reads of it.
             good = False
-            self._report(f"the machine refuses: {_os_error_text(error)}; tried again")
-            signs = {**self._cycle.signs, "loop-failed": _os_error_text(error)}
+            self._report(f"the machine refuses: {os_error_text(error)}; tried again")
+            signs = {**self._cycle.signs, "loop-failed": os_error_text(error)}
             self._cycle = replace(self._cycle, signs=signs)
         reports = self._log_new_reports()
         ended = self.workspace.clock.now()
@@ -380,20 +381,3 @@ def _past_verb(action: Action) -> str:
     if after is not None and after.phase == "TERMINATED" and before is not None and before.phase == "RUNNING":
         return "stopped"
     return _PAST_VERBS.get(action.verb, action.verb)
-
-
-def _os_error_text(error: OSError) -> str:
-    text = (error.strerror or str(error)).lower()
-    if not error.filename:
-        return text
-    full = f": {disk_space.describe_free_space(error.filename)}" if disk_space.is_disk_full(error) else ""
-    return f"{error.filename}: {text}{full}"
-
-
-def _error_text(error: BaiError) -> str:
-    if isinstance(error, InvalidRepository):
-        shown = "; ".join(map(str, error.problems[:3]))
-        return f"the documents cannot be used, nothing is changed until they can: {shown}"
-    if isinstance(error, StoreError) and error.retryable:
-        return f"{error.message}; tried again"
-    return str(error)

@@ -22,6 +22,7 @@ from reconciler.plan.place.placement_result import PlacementResult
 from reconciler.plan.services.hindrance import service_statuses
 from reconciler.plan.unenforced_limits import cluster_warnings
 from reconciler.plan.verdict import add_verdict
+from reconciler.values.documents.service_replicas import relied_replicas
 from reconciler.values.encoding.fingerprint import state_fingerprint
 from reconciler.values.encoding.plan_json import with_digest
 from reconciler.values.plan import Drift, Plan, Unreached
@@ -50,8 +51,9 @@ def seal_plan(
     """The plan, judged by the cluster's policies. `sealed`: with its digest, and what it was made from.
     Raises PlanError for a policy that cannot be read."""
     outcome = placed.outcome
+    changed = (action.id for action in acted.actions if action.verb != "no-op")
     plan = replace(
-        _plan_without_actions(context, sealed),
+        _plan_without_actions(context, sealed, changed),
         actions=acted.actions,
         rollout=acted.rollout,
         waits=tuple(
@@ -76,7 +78,8 @@ def seal_refresh(context: PlanContext, *, sealed: bool) -> Plan:
     return with_digest(plan) if sealed else plan
 
 
-def _plan_without_actions(context: PlanContext, sealed: bool) -> Plan:
+def _plan_without_actions(context: PlanContext, sealed: bool, changed: Iterable[str] = ()) -> Plan:
+    """`changed`: the resources that the plan will change, by identity."""
     desired, actual = context.desired, context.actual
     never_joined = never_joined_nodes(desired, actual)
     return Plan(
@@ -84,7 +87,7 @@ def _plan_without_actions(context: PlanContext, sealed: bool) -> Plan:
         cluster=desired.cluster,
         commit=desired.commit,
         tree=desired.tree,
-        basis=state_fingerprint(actual) if sealed else "",
+        basis=state_fingerprint(actual, relied_replicas(actual.existing, changed)) if sealed else "",
         complete=actual.complete,
         actions=(),
         drifts=_drifts(context),

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from reconciler.secrets.reader import SecretReader
 from reconciler.workspace.kernel_access import KernelAccess
+from reconciler.workspace.replica_readiness import ReplicaReadiness
 from schemas.problems.errors.store import StoreError
 
 if TYPE_CHECKING:
@@ -41,6 +42,7 @@ class ClusterConnections(KernelAccess):
         self.repository = repository
         self._hardware: dict[bool, NodeHardware] = {}
         self._recorded_hardware: dict[str, Hardware] = {}
+        self.replicas = ReplicaReadiness(clock.now)
 
     def _open_provisioner(self) -> Provisioner:
         """Raises ProvisioningImpossible where Ansible cannot run."""
@@ -112,6 +114,7 @@ class ClusterConnections(KernelAccess):
         self._close_provider()
 
     def close(self) -> None:
+        self.replicas.halt()
         self._close_storage()
         super().close()
 
@@ -126,6 +129,7 @@ class ClusterConnections(KernelAccess):
         self.secrets = before.secrets
         self.secrets.use_stores(self.repository.stores)
         self._given_provider = before._given_provider
+        self.replicas = before.replicas
         if before.cluster == self.cluster and before.nodes == self.nodes:
             self._provider = before._provider
             self._hardware = before._hardware

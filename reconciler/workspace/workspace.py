@@ -193,6 +193,7 @@ class Workspace(ClusterConnections):
                 found = add_reported_health(found, self.desired(), self.provider)
             else:
                 found = add_health(found, self.desired(), self.cluster, self.endpoints(), now)
+            found = self.replicas.add_readiness(found, self)
         return replace(
             found,
             doubts=clock_doubts(found, self.clock.now()),
@@ -318,7 +319,7 @@ class Workspace(ClusterConnections):
         targets = ApplyTargets(
             self.store, self.provider, self.clock, self.storage,
             self.node_provisioning.access_for(plan, self.endpoints), self.secrets.for_one_apply(),
-            self.existing_memo,
+            self.existing_memo, partial(self.replicas.look_again, self),
         )  # fmt: skip
         result = apply(plan, targets, holder=holder, parallel=parallel, on_event=on_event, stop=stop)
         if touched_nodes(plan, result):

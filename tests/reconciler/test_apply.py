@@ -139,7 +139,7 @@ def bench(tmp_path: Path, template: Path, monkeypatch: pytest.MonkeyPatch) -> It
     shutil.copyfile(template, tmp_path / "store.db")
     monkeypatch.setattr(action_graph, "action_steps", steps_of)
     monkeypatch.setattr("reconciler.apply.apply.observe", lambda *_, **__: Actual("repo", CLUSTER))
-    monkeypatch.setattr("reconciler.apply.apply.state_fingerprint", lambda seen: "basis")
+    monkeypatch.setattr("reconciler.apply.apply.state_fingerprint", lambda seen, relied: "basis")
     made = Bench(tmp_path / "store.db")
     yield made
     made.store.close()
@@ -369,7 +369,7 @@ def test_only_one_apply_at_a_time(bench: Bench) -> None:
 
 
 def test_a_stale_plan_changes_nothing(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("reconciler.apply.apply.state_fingerprint", lambda seen: "another")
+    monkeypatch.setattr("reconciler.apply.apply.state_fingerprint", lambda seen, relied: "another")
     with pytest.raises(StalePlan):
         bench.apply(new("a", 0))
     assert (

@@ -1,13 +1,14 @@
 """The fingerprint of what a plan was made from: an apply refuses when it has changed.
 
-It covers what decisions rest on: what is recorded, which kernels exist, what others hold. It leaves out
-what only moves forward by itself (a kernel starts, ends, restarts): that makes no decision wrong, and the
-next plan sees it.
+It covers what decisions rest on: what is recorded, which kernels exist, what others hold, and, where replicas
+of a service go, whether the others answer. It leaves out what only moves forward by itself (a kernel starts,
+ends, restarts): that makes no decision wrong, and the next plan sees it.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Collection
 
 from providers.base import Observed
 from reconciler.values.encoding.placement_json import canonical_json, fingerprint
@@ -17,8 +18,9 @@ from reconciler.values.state import Actual, Existing
 from schemas.values.once_per_value import once_per_value
 
 
-def state_fingerprint(actual: Actual) -> str:
-    """64 hex digits; equal for equal states, however they were reached."""
+def state_fingerprint(actual: Actual, relied: Collection[str] = ()) -> str:
+    """64 hex digits; equal for equal states, however they were reached. `relied`: the replicas whose
+    readiness counts, as ready or not and dead or not."""
     lines = (_resource_line(each) for _, each in sorted(actual.existing.items()))
     existing = hashlib.sha256(b"".join(lines))
     whole: dict[str, object] = {
@@ -33,6 +35,9 @@ def state_fingerprint(actual: Actual) -> str:
     if actual.rollout_orders:
         orders = sorted(actual.rollout_orders.values(), key=lambda order: order.service)
         whole["orders"] = [(order.service, order.generation, order.against) for order in orders]
+    answers = [(name, actual.readiness[name]) for name in sorted(relied) if name in actual.readiness]
+    if answers:
+        whole["readiness"] = [(name, each.ready, bool(each.dead)) for name, each in answers]
     return fingerprint(whole)
 
 
