@@ -29,6 +29,7 @@ from planner.queue.base import QueuePolicy, QueueView, priority_bands
 from planner.queue.skips import SkipCounter, max_skips
 from planner.selection.gang import Shape, ShapeCache, allocate, try_place
 from planner.selection.node_scorer import NodeScorer
+from planner.selection.replica_counts import NodePreference, ReplicaCounts
 from planner.waiting import explain, waits
 from planner.waiting.backfill import HeadReservation, reserve_for_head
 from planner.waiting.forecast import Occupant, occupants
@@ -88,7 +89,9 @@ class GroupRun:
         self._shapes, self._possible = cache.shapes, cache.possible
         self._reserved = NodeReservations(group, self.table, time)
         rule = group.preemption
-        self._preemptor = Preemptor(self.scorer, ledger, rule, time) if rule else None
+        self._preemptor = Preemptor(self.scorer, ledger, rule, time, snapshot.disruptions) if rule else None
+        self._replicas: ReplicaCounts | None = None
+        """Made when the first replica of a service asks."""
         self._no_room: set[tuple[Shape, tuple[int, ...]]] = set()
         self._reservation: HeadReservation | None = None
         self._unplaced: list[UnplacedSession] = []
@@ -156,7 +159,7 @@ class GroupRun:
         blocked = self._reserved.blocked_nodes(session)
         placement = None
         if not quota and (shape, blocked) not in self._no_room:
-            placement = try_place(self.scorer, session, shape, blocked)
+            placement = try_place(self.scorer, session, shape, blocked, self._preference(session))
         placement = placement or self._preempt(session, shape, blocked)
         if placement is not None:
             self._place(session, placement)
@@ -172,6 +175,20 @@ class GroupRun:
             return  # it waits for a time rather than for room, and holds nobody up
         self._leave_waiting(session, why_not, shape, blocked)
         self.skips.record_no_room(session)
+
+    def _preference(self, session: SessionRequest) -> NodePreference | None:
+        """Which nodes a service's replica prefers, after what runs and what was placed before it."""
+        if session.replica_of is None:
+            return None
+        if self._replicas is None:
+            self._replicas = ReplicaCounts(self.table, self.running)
+            for placed in self._result.placements:
+                self._count_replica(self._started[placed.session], placed)
+        return self._replicas.preference(session.replica_of)
+
+    def _count_replica(self, session: SessionRequest, placement: Placement, change: int = 1) -> None:
+        if session.replica_of is not None and self._replicas is not None:
+            self._replicas.add(session.replica_of, placement, change)
 
     def _has_room(self, shape: Shape) -> bool:
         """Whether the shape would fit now on nodes kept for others, beside those that were promised room
@@ -191,10 +208,13 @@ class GroupRun:
         if not victims:
             return None
         self._evict(session, victims)
-        return try_place(self.scorer, session, shape, blocked)
+        return try_place(self.scorer, session, shape, blocked, self._preference(session))
 
     def _evict(self, session: SessionRequest, victims: Victims) -> None:
         gone = {one.id for one in victims}
+        for left in self.running:
+            if left.request.id in gone:
+                self._count_replica(left.request, left.placement, -1)
         self.table.release(gone)
         self.running = [one for one in self.running if one.request.id not in gone]
         self.view.running = self.running
@@ -207,7 +227,7 @@ class GroupRun:
         self._no_room.clear()
         self._reservation = None
         if self._preemptor is not None:
-            self._preemptor.evicted()
+            self._preemptor.evicted(victims)
 
     def _backfill(
         self, session: SessionRequest, shape: Shape, head: SessionRequest, quota: list[Reason]
@@ -232,7 +252,7 @@ class GroupRun:
                     *self._reserved.blocked_nodes(session),
                 )
                 excluded = tuple(sorted(set(excluded)))
-                placement = try_place(self.scorer, session, shape, excluded)
+                placement = try_place(self.scorer, session, shape, excluded, self._preference(session))
                 if placement is not None:
                     self._place(session, placement)
                     return
@@ -252,6 +272,7 @@ class GroupRun:
     def _place(self, session: SessionRequest, placement: Placement) -> None:
         self._result.placements.append(self._with_borrowing(session, placement))
         self._started[session.id] = session
+        self._count_replica(session, placement)
         self.view.hold(session)
         self.skips.placed()
         for kernel in session.kernels:

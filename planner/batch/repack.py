@@ -109,8 +109,11 @@ def _packable_queue(
 
 
 def _request_key(session: SessionRequest, shapes: ShapeCache) -> _RequestKey | None:
-    """What it asks of one node; None for a gang, and for what nodes of equal size can differ in."""
+    """What it asks of one node; None for a gang, for a service's replica, which has its place among the
+    others, and for what nodes of equal size can differ in."""
     needs = shapes.of(session).needs
+    if session.replica_of is not None:
+        return None
     if len(needs) > 1 or session.designated or session.node_selector or session.architectures:
         return None
     return _single_node_key(needs[0], session.gpu_models)

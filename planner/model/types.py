@@ -15,6 +15,7 @@ from math import inf
 from typing import TYPE_CHECKING, Literal
 
 from planner.model.huge_pages import PageGrant
+from planner.model.service_replica import ServiceReplica
 
 if TYPE_CHECKING:
     from schemas.hardware.model import Hardware
@@ -26,8 +27,7 @@ SlotMap = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class NodeInfo:
-    """One node offered to the planner. `hardware` is shared between equal nodes (same object → same topology
-    class)."""
+    """One node offered to the planner. Equal nodes share `hardware` (same object → same topology class)."""
 
     name: str
     hardware: Hardware
@@ -146,6 +146,7 @@ class SessionRequest:
     """All its nodes carry the same `bai/leaf` label."""
     skips: int = 0
     """How often later sessions were placed before this one in earlier runs."""
+    replica_of: ServiceReplica | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,8 +239,7 @@ class Placement:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Reason:
-    """One thing that holds a session back. `code` is stable (`quota`, `no-capacity`, `head-of-line`,
-    `starts-at`, `held`, `dependency`, ...); the message has the numbers."""
+    """One thing that holds a session back: a stable `code` (`quota`, `no-capacity`, ...), and the numbers."""
 
     code: str
     message: str
@@ -339,9 +339,9 @@ class Snapshot:
     pending: tuple[SessionRequest, ...] = ()
     now: float = 0.0
     usage: Mapping[str, float] = field(default_factory=dict)
-    """User → dominant share × seconds of sessions that ended, decayed to `now`: read by the `fair-share`
-    queue.
-    """
+    """User → dominant share × seconds of sessions that ended, decayed to `now`; the `fair-share` queue's."""
+    disruptions: Mapping[str, int] = field(default_factory=dict)
+    """Service → how many of its replicas may be pushed out; one that is not named: any number."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,7 @@ from planner.model.types import Choice, GroupInfo, KernelPlacement, KernelReques
 from planner.selection.base import Need, NodeFilter
 from planner.selection.fabric import rails_of
 from planner.selection.node_scorer import NO_FIT, ChosenNode, NodeScorer
+from planner.selection.replica_counts import NodePreference
 
 
 class Shape(NamedTuple):
@@ -84,12 +85,17 @@ class ShapeCache:
 
 
 def try_place(
-    scorer: NodeScorer, session: SessionRequest, shape: Shape, excluded: tuple[int, ...] = ()
+    scorer: NodeScorer,
+    session: SessionRequest,
+    shape: Shape,
+    excluded: tuple[int, ...] = (),
+    preference: NodePreference | None = None,
 ) -> Placement | None:
-    """Place the session off the excluded nodes and keep it, or change nothing and say None."""
+    """Place the session off the excluded nodes and keep it, or change nothing and say None. `preference`: of
+    a service's replica."""
     table = scorer.table
     mark = table.checkpoint()
-    chosen = allocate(scorer, shape, excluded)
+    chosen = allocate(scorer, shape, excluded, preference)
     if chosen is None:
         table.rollback(mark)
         return None
@@ -103,29 +109,40 @@ def try_place(
         session=session.id,
         group=session.group,
         kernels=tuple(kernel for placed in kernels for kernel in placed),
-        choice=_explain_choice(scorer, chosen),
+        choice=_explain_choice(scorer, chosen, preference),
     )
 
 
-def allocate(scorer: NodeScorer, shape: Shape, excluded: tuple[int, ...] = ()) -> list[ChosenNode] | None:
+def allocate(
+    scorer: NodeScorer,
+    shape: Shape,
+    excluded: tuple[int, ...] = (),
+    preference: NodePreference | None = None,
+) -> list[ChosenNode] | None:
     """Take room for every need of the shape, one node each; the caller rolls back when it is None."""
     if len(shape.needs) == 1:
-        one = _allocate_need(scorer, shape.needs[0], excluded, [])
-        return [one] if one else None
+        one = scorer.choose(shape.needs[0], excluded, None, preference)
+        if one is None:
+            return None
+        scorer.table.set_state(one.node, one.after)
+        return [one]
     if not shape.one_leaf:
-        return _allocate_gang(scorer, shape, excluded)
-    for outside in _nodes_off_each_leaf(scorer, shape, excluded):
-        found = _allocate_gang(scorer, shape, outside)
+        return _allocate_gang(scorer, shape, excluded, preference)
+    for outside in _nodes_off_each_leaf(scorer, shape, excluded, preference):
+        found = _allocate_gang(scorer, shape, outside, preference)
         if found is not None:
             return found
     return None
 
 
-def _allocate_gang(scorer: NodeScorer, shape: Shape, excluded: tuple[int, ...]) -> list[ChosenNode] | None:
+def _allocate_gang(
+    scorer: NodeScorer, shape: Shape, excluded: tuple[int, ...], preference: NodePreference | None = None
+) -> list[ChosenNode] | None:
     mark = scorer.table.checkpoint()
     taken: list[ChosenNode] = []
     for at, need in enumerate(shape.needs):
-        found = _allocate_need(scorer, _on_rails(scorer, need, taken), excluded, taken, len(shape.needs) - at)
+        railed, left = _on_rails(scorer, need, taken), len(shape.needs) - at
+        found = _allocate_need(scorer, railed, excluded, taken, left, preference)
         if found is None:
             break
         taken.append(found)
@@ -138,24 +155,29 @@ def _allocate_gang(scorer: NodeScorer, shape: Shape, excluded: tuple[int, ...]) 
 
 
 def _nodes_off_each_leaf(
-    scorer: NodeScorer, shape: Shape, excluded: tuple[int, ...]
+    scorer: NodeScorer, shape: Shape, excluded: tuple[int, ...], preference: NodePreference | None = None
 ) -> list[tuple[int, ...]]:
-    """For every leaf that has room for the shape, all nodes but its own: the best scores first, then the leaf
-    with the least room besides."""
+    """For every leaf that has room for the shape, all nodes but its own: what is preferred first, then the
+    best scores, then the leaf with the least room besides."""
     leaves = scorer.fabric.leaves
     if leaves is None:
         return []
     closed = set(excluded)
-    found: list[tuple[int, int, int, tuple[int, ...]]] = []
+    found: list[tuple[int, int, int, int, tuple[int, ...]]] = []
     scores = {need: scorer.scores(need).tolist() for need in dict.fromkeys(shape.needs)}
+    ranks = preference.ranks.tolist() if preference is not None else [0] * len(scorer.table.nodes)
     for leaf in sorted(set(leaves.leaf_of.tolist())):
         own = set((leaves.leaf_of == leaf).nonzero()[0].tolist()) - closed
-        rooms = {need: sorted(all_[at] for at in own if all_[at] != NO_FIT) for need, all_ in scores.items()}
+        rooms = {
+            need: sorted((ranks[at], all_[at]) for at in own if all_[at] != NO_FIT)
+            for need, all_ in scores.items()
+        }
         if all(len(room) >= shape.needs.count(need) for need, room in rooms.items()):
-            best = sum(sum(room[: shape.needs.count(need)]) for need, room in rooms.items())
+            best = [one for need, room in rooms.items() for one in room[: shape.needs.count(need)]]
+            rank, score = (sum(part) for part in zip(*best, strict=True))
             outside = tuple(at for at in range(len(scorer.table.nodes)) if at not in own)
-            found.append((best, sum(map(len, rooms.values())), leaf, outside))
-    return [one[3] for one in sorted(found)]
+            found.append((rank, score, sum(map(len, rooms.values())), leaf, outside))
+    return [one[-1] for one in sorted(found)]
 
 
 def _on_rails(scorer: NodeScorer, need: Need, taken: list[ChosenNode]) -> Need:
@@ -169,11 +191,16 @@ def _on_rails(scorer: NodeScorer, need: Need, taken: list[ChosenNode]) -> Need:
 
 
 def _allocate_need(
-    scorer: NodeScorer, need: Need, excluded: tuple[int, ...], taken: list[ChosenNode], left: int = 1
+    scorer: NodeScorer,
+    need: Need,
+    excluded: tuple[int, ...],
+    taken: list[ChosenNode],
+    left: int = 1,
+    preference: NodePreference | None = None,
 ) -> ChosenNode | None:
     beside = tuple(one.node for one in taken)
     tie_break = scorer.fabric.tie_break(need, beside, left) if taken or left > 1 else None
-    found = scorer.choose(need, (*excluded, *beside), tie_break)
+    found = scorer.choose(need, (*excluded, *beside), tie_break, preference)
     if found is not None:
         scorer.table.set_state(found.node, found.after)
     return found
@@ -239,14 +266,19 @@ def kernel_placements(
     ]
 
 
-def _explain_choice(scorer: NodeScorer, chosen: list[ChosenNode]) -> Choice:
+def _explain_choice(
+    scorer: NodeScorer, chosen: list[ChosenNode], preference: NodePreference | None
+) -> Choice:
     first = chosen[0]
+    details = [_leaf_text(scorer, chosen)]
+    if preference is not None:
+        details.append(preference.describe(one.node for one in chosen))
     return Choice(
         strategy=scorer.name,
         score=scorer.describe(first.score),
-        runner_up=scorer.runner_up(first),
+        runner_up=scorer.runner_up(first, preference),
         numa_nodes=max(len(mapping.domains) for one in chosen for mapping in one.mappings),
-        detail=_leaf_text(scorer, chosen),
+        detail="; ".join(text for text in details if text),
         connection=scorer.placement_builder(first.node).connection(first.mappings[0]),
     )
 

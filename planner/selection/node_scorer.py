@@ -22,6 +22,7 @@ from planner.selection.base import SCORE_LIMIT, Need, NodeFilter, Selection
 from planner.selection.fabric import Fabric, TieBreak
 from planner.selection.need_mapping import map_need
 from planner.selection.node_admission import refusals
+from planner.selection.replica_counts import NodePreference
 
 NO_FIT = int(np.iinfo(np.int64).max)
 _KEEP_DEVICES_FREE = SCORE_LIMIT << 2
@@ -72,11 +73,16 @@ class NodeScorer:
         self._every: Index = np.arange(len(table.nodes), dtype=np.intp)
 
     def choose(
-        self, need: Need, excluded: tuple[int, ...] = (), tie_break: TieBreak | None = None
+        self,
+        need: Need,
+        excluded: tuple[int, ...] = (),
+        tie_break: TieBreak | None = None,
+        preference: NodePreference | None = None,
     ) -> ChosenNode | None:
         """The best node that is not excluded, with its mapping; None when no node can hold the need.
 
-        `tie_break` ranks nodes that the strategy holds equal, the lowest first.
+        `tie_break` ranks nodes that the strategy holds equal, the lowest first; of `preference` the strategy
+        only scores the nodes that are preferred among those with room.
         """
         if not self.table.nodes:
             return None
@@ -85,10 +91,10 @@ class NodeScorer:
             held = [(at, int(values[at])) for at in excluded]
             for at in excluded:
                 values[at] = NO_FIT
-            best = self._best_index(values, tie_break)
+            best = self._best_index(_preferred(values, preference), tie_break)
             score = int(values[best])
             values[best] = NO_FIT
-            second = self._best_index(values)
+            second = self._best_index(_preferred(values, preference))
             second_score = int(values[second])
             values[best] = score
             for at, value in held:
@@ -152,14 +158,15 @@ class NodeScorer:
         text = self.strategy.describe(score % SCORE_LIMIT)
         return f"{text}; over several NUMA nodes" if score & _SEVERAL_DOMAINS else text
 
-    def runner_up(self, chosen: ChosenNode) -> str:
+    def runner_up(self, chosen: ChosenNode, preference: NodePreference | None = None) -> str:
         """The second best node in words, and why it is second where the scores' words do not tell; empty
         where there is none."""
         if chosen.runner_up < 0:
             return ""
         text = self.describe(chosen.runner_up_score)
         same = text == self.describe(chosen.score)
-        why = self._why_second(chosen, same=same)
+        why = preference.why_second(chosen.node, chosen.runner_up) if preference is not None else ""
+        why = why or self._why_second(chosen, same=same)
         said = [part for part in ("" if same else text, why) if part]
         return f"{self.table.nodes[chosen.runner_up].name} ({'; '.join(said)})"
 
@@ -228,6 +235,10 @@ class NodeScorer:
             if values[later] == values[best]:
                 return later
         return best
+
+
+def _preferred(values: Ints, preference: NodePreference | None) -> Ints:
+    return values if preference is None else preference.among(values, NO_FIT)
 
 
 def _needs_exact_mapping(need: Need) -> bool:

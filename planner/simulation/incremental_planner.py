@@ -168,6 +168,7 @@ def _demand_key(request: SessionRequest) -> SessionRequest:
         priority=0,
         depends_on=frozenset(),
         skips=0,
+        replica_of=None,
     )
 
 

@@ -1,14 +1,16 @@
 """Who makes room for a session that has none: victims chosen by placing the session without them first.
 
 Only preemptible sessions of strictly lower priority that ran for the group's minimum time are asked to go,
-and only when the session really fits (and its quotas hold) once they are gone. The fewest go; among as few,
+and only when the session really fits (and its quotas hold) once they are gone. Of a service's replicas no
+more go than its disruption budget has left. The fewest go; among as few,
 those of the lowest priority, then those that ran least. The search is bounded by a number of trials.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import fsum, inf
 from typing import NamedTuple
 
@@ -44,9 +46,17 @@ Victims = tuple[Candidate, ...]
 
 
 class Preemptor:
-    """The search for victims in one group."""
+    """The search for victims in one group. `disruptions`: service → how many of its replicas may go."""
 
-    def __init__(self, scorer: NodeScorer, ledger: QuotaLedger, rule: PreemptionRule, time: PlanTime) -> None:
+    def __init__(
+        self,
+        scorer: NodeScorer,
+        ledger: QuotaLedger,
+        rule: PreemptionRule,
+        time: PlanTime,
+        disruptions: Mapping[str, int],
+    ) -> None:
+        self._disruptions = dict(disruptions)
         self._scorer, self._ledger, self._rule, self._time = scorer, ledger, rule, time
         self._table = scorer.table
         self._trials = 0
@@ -57,8 +67,11 @@ class Preemptor:
         self._reasons: dict[int, Reason] = {}
         self._states: dict[tuple[int, frozenset[str]], tuple[ResourceState, ResourceState]] = {}
 
-    def evicted(self) -> None:
+    def evicted(self, victims: Victims) -> None:
         """Somebody was pushed out: what was found before no longer holds."""
+        for service, count in _count_by_service(victims).items():
+            if service in self._disruptions:
+                self._disruptions[service] -= count
         self._hopeless.clear()
         self._reasons.clear()
 
@@ -74,7 +87,7 @@ class Preemptor:
             return None
         self._trials = TRIALS
         found = self.candidates(session, running)
-        quota = self._victims_for_quota(session, found) if found else None
+        quota = self._victims_for_quota(session, self._within_budgets(found)) if found else None
         if quota is None:
             return None
         gone = {one.id for one in quota}
@@ -92,7 +105,9 @@ class Preemptor:
         found = [
             Candidate(one.request, where.get(one.request.id, ()), inf if one.started is None else one.started)
             for one in running
-            if self._may_be_victim(session, one.request) and self._long_enough(one)
+            if self._may_be_victim(session, one.request)
+            and self._is_spare(one.request)
+            and self._long_enough(one)
         ]
         return sorted(found, key=_victim_order)
 
@@ -115,11 +130,13 @@ class Preemptor:
         return self._reasons[session.priority]
 
     def _why_not(self, session: SessionRequest, running: Sequence[Running]) -> Reason:
-        lower = [one for one in running if self._may_be_victim(session, one.request)]
+        able = [one for one in running if self._may_be_victim(session, one.request)]
+        lower = [one for one in able if self._is_spare(one.request)]
         young = sum(not self._long_enough(one) for one in lower)
         than = f"of lower priority than {session.priority}"
         if not lower:
-            return Reason("preemption", f"nobody may be pushed out: no preemptible session {than}")
+            needed = f"; services need {slots.plural(len(able), 'replica')} of theirs" if able else ""
+            return Reason("preemption", f"nobody may be pushed out: no preemptible session {than}{needed}")
         text = f"{slots.plural(len(lower), 'preemptible session')} {than}"
         if young == len(lower):
             text += f"; none has run for {self._rule.minimum_run:g} s, the group's minimum"
@@ -129,6 +146,10 @@ class Preemptor:
         else:
             text += "; without them it would still not fit"
         return Reason("preemption", text)
+
+    def _is_spare(self, victim: SessionRequest) -> bool:
+        """Whether its service, if it has one, can do without it."""
+        return victim.replica_of is None or self._disruptions.get(victim.replica_of.service, 1) > 0
 
     @staticmethod
     def _may_be_victim(session: SessionRequest, victim: SessionRequest) -> bool:
@@ -158,9 +179,23 @@ class Preemptor:
             return ()
         if len(set(shape.needs)) == 1:
             quick = self._victims_by_node(shape, gone, found, excluded)
-            if quick is not None and self._fits_without(shape, (*gone, *quick), excluded):
+            kept = quick is not None and len(self._within_budgets(quick, gone)) == len(quick)
+            if quick is not None and kept and self._fits_without(shape, (*gone, *quick), excluded):
                 return quick
-        return self._minimal_victims(found, lambda left: self._fits_without(shape, (*gone, *left), excluded))
+        spared = self._within_budgets(found, gone)
+        return self._minimal_victims(spared, lambda left: self._fits_without(shape, (*gone, *left), excluded))
+
+    def _within_budgets(self, found: Sequence[Candidate], gone: Victims = ()) -> list[Candidate]:
+        """Those who may all go together beside `gone`: of each service only the first."""
+        if not self._disruptions:
+            return list(found)
+        taken, kept = _count_by_service(gone), []
+        for one in found:
+            service = one.request.replica_of.service if one.request.replica_of is not None else ""
+            taken[service] += 1
+            if taken[service] <= self._disruptions.get(service, taken[service]):
+                kept.append(one)
+        return kept
 
     def _victims_by_node(
         self, shape: Shape, gone: Victims, found: Sequence[Candidate], excluded: tuple[int, ...]
@@ -177,7 +212,8 @@ class Preemptor:
         options: list[tuple[tuple[object, ...], int, Victims]] = []
         for at in sorted({*here, *touched, *fitting}):
             if allowed[at] and at not in excluded and self._trials > 0:
-                chosen = () if at in fitting else self._victims_on_node(need, at, gone, here.get(at, []))
+                near = self._within_budgets(here.get(at, []), gone)
+                chosen = () if at in fitting else self._victims_on_node(need, at, gone, near)
                 if chosen is not None:
                     options.append((_victims_cost(chosen), at, chosen))
         if len(options) < count:
@@ -262,6 +298,10 @@ class Preemptor:
         names = {one.id for one in gone}
         for at in sorted({at for one in gone for at in one.nodes}):
             yield at, self._table.state_without(at, names)
+
+
+def _count_by_service(victims: Victims) -> Counter[str]:
+    return Counter(one.request.replica_of.service for one in victims if one.request.replica_of is not None)
 
 
 def _victim_order(one: Candidate) -> tuple[int, float, str]:
