@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from planner.model.huge_pages import bytes_by_slot
+from planner.model.service_replica import ServiceReplica
 from planner.model.types import (
     Fractional,
     GroupInfo,
@@ -19,6 +20,7 @@ from planner.model.types import (
 )
 from providers.foreign_use import OutsideQuota
 from reconciler.values.documents.session_subjects import session_domain, session_user
+from reconciler.values.services.pattern import GENERATION_LABEL, SERVICE_LABEL, SPREAD_ANNOTATION
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node
 from schemas.kinds.quota import Quota
@@ -28,6 +30,7 @@ from schemas.repository.repository import Repository
 from schemas.repository.storage_nodes import nodes_with_volumes
 from schemas.values.once_per_value import last_per_value
 from schemas.values.quantities import is_exclusive
+from schemas.values.resource_ref import identity_of
 
 
 def node_info(node: Node, hardware: Hardware, group: str) -> NodeInfo:
@@ -181,6 +184,19 @@ def _session_request(
         require_nvlink=spec.placement.require_nvlink,
         same_leaf=spec.placement.same_leaf,
         skips=skips,
+        replica_of=_replica_of(session),
+    )
+
+
+def _replica_of(session: Session) -> ServiceReplica | None:
+    labels, project = session.metadata.labels, session.metadata.project
+    if SERVICE_LABEL not in labels:
+        return None
+    packed = session.metadata.annotations.get(SPREAD_ANNOTATION) == "pack"
+    return ServiceReplica(
+        identity_of("Service", labels[SERVICE_LABEL], project),
+        labels.get(GENERATION_LABEL, ""),
+        "pack" if packed else "spread",
     )
 
 

@@ -176,6 +176,7 @@ def _placement_needs(wanted: SessionRequest) -> SessionRequest:
         depends_on=frozenset(),
         user="",
         type="",
+        replica_of=None,
     )
 
 

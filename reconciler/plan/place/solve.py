@@ -19,6 +19,7 @@ from reconciler.plan.place.held_placements import held_now, held_while_placing
 from reconciler.plan.place.placement_result import PlacementResult
 from reconciler.plan.place.snapshot import make_snapshot, running_session
 from reconciler.plan.planner_values import session_request
+from reconciler.plan.services.disruptions import disruption_budgets
 from reconciler.values.changes.change import ChangeKind
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import ENDED, LIVE
@@ -107,7 +108,8 @@ def _make_planner_input(
     )
     running = _running_sessions(context, decisions, frozenset(kept))
     now = context.time.seconds
-    return make_snapshot(context.desired, context.actual, context.nodes, running, pending.values(), now)
+    asked = make_snapshot(context.desired, context.actual, context.nodes, running, pending.values(), now)
+    return replace(asked, disruptions=disruption_budgets(context.services.statuses, context.desired.services))
 
 
 def _running_sessions(

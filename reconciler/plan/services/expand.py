@@ -18,6 +18,7 @@ from reconciler.values.services.pattern import (
     ReplicaRef,
     ServicePattern,
     replica_name,
+    replica_notes,
     replica_ref,
     replica_session,
 )
@@ -212,14 +213,14 @@ class _Service:
             pattern = recorded_session(remembered.document) if remembered is not None else None
         if pattern is None:
             return None
-        key = self._name(generation, number)
+        key, notes = self._name(generation, number), replica_notes(self._pattern.service)
         known = memory.wanted.get(key)
-        if known is not None and known[0] == (pattern,):
+        if known is not None and known[0] == (pattern, notes):
             return known[1]
-        session = replica_session(pattern, generation, number)
+        session = replica_session(pattern, generation, number, notes)
         document = canonical_document(session)
         made = _WantedReplica(session, document, digest(document))
-        memory.wanted[key] = (pattern,), made
+        memory.wanted[key] = (pattern, notes), made
         return made
 
     def restarts(self) -> Mapping[str, Cause]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from schemas.values.canonical import canonical_document, full_digest
@@ -52,11 +53,25 @@ def replica_name(service: str, generation: str, number: int) -> str:
     return f"{service}-{generation}-{number}"
 
 
-def replica_session(pattern: Session, generation: str, number: int) -> Session:
-    """The replica with this number (1, 2, ...) of a generation."""
+SPREAD_ANNOTATION = "bai/spread"
+"""Annotation: how a replica wants to lie beside the others; `spread` where it is missing."""
+
+
+def replica_notes(service: Service) -> dict[str, str]:
+    """What a service says of its replicas beside their pattern: annotations, which change no generation."""
+    return {} if service.spec.placement == "spread" else {SPREAD_ANNOTATION: service.spec.placement}
+
+
+def replica_session(
+    pattern: Session, generation: str, number: int, notes: Mapping[str, str] = MappingProxyType({})
+) -> Session:
+    """The replica with this number (1, 2, ...) of a generation, with `notes` as annotations."""
     name = replica_name(pattern.name, generation, number)
     labels = {**pattern.metadata.labels, SERVICE_LABEL: pattern.name, GENERATION_LABEL: generation}
-    metadata = pattern.metadata.model_copy(update={"name": name, "labels": labels})
+    annotations = {**pattern.metadata.annotations, **notes}
+    metadata = pattern.metadata.model_copy(
+        update={"name": name, "labels": labels, "annotations": annotations}
+    )
     return pattern.model_copy(update={"metadata": metadata})
 
 
