@@ -17,7 +17,7 @@ from reconciler.values.plan import Action, Plan
 from schemas.problems.errors.plan import PlanError
 from schemas.values.resource_ref import ref_of
 
-_RELEASING: frozenset[StepKind] = frozenset({"stop", "remove"})
+_RELEASING: frozenset[StepKind] = frozenset({"drain", "stop", "remove"})
 _ACQUIRING: frozenset[StepKind] = frozenset({"create", "update"})
 _ALONE: frozenset[StepKind] = frozenset({"record", "forget", "ready"})
 _PULL = "#pull@"

@@ -17,8 +17,9 @@ from dataclasses import replace
 
 from providers.abilities import SweepsLeftovers
 from providers.base import Observation, Provider
-from reconciler.apply.action_graph import build_action_graph
+from reconciler.apply.action_graph import ActionPart, build_action_graph
 from reconciler.apply.effect_runner import Runner, ThreadRunner
+from reconciler.apply.effect_slots import MOST_DRAINS
 from reconciler.apply.executor import Executor, ExecutorControl
 from reconciler.apply.journal_writer import JournalWriter
 from reconciler.apply.targets import ApplyTargets
@@ -60,14 +61,14 @@ def apply(
     stop = stop or threading.Event()
     on_event = on_event or _ignore_event
     store, provider, clock = targets.store, targets.provider, targets.clock
-    nodes = sum(1 for action in plan.changes if action.provision)
-    runner = runner or ThreadRunner(2 * max(1, parallel) + min(nodes, parallel))
+    runner = runner or ThreadRunner(_most_threads(plan, parts, parallel))
     started = clock.now()
     journal = JournalWriter(store, clock, plan.cluster, holder, plan.commit, plan.digest)
     try:
         seen = _verify_plan(plan, journal, targets, started)
         _record_ends(plan, journal, seen, started, holder)
         _close_intents(journal, store, provider)
+        targets.traffic.follow(plan, seen)
         journal.begin(len(plan.changes), plan.overridden)
         on_event(ApplyEvent("begin", started, total=len(plan.changes)))
         control = ExecutorControl(runner, parallel, on_event, stop)
@@ -85,6 +86,14 @@ def apply(
     finished = clock.now()
     on_event(ApplyEvent("end", finished, state="done", done=len(results), total=len(results)))
     return ApplyResult(journal.apply, plan.digest, results, started, finished, interrupted=stop.is_set())
+
+
+def _most_threads(plan: Plan, parts: Mapping[str, ActionPart], parallel: int) -> int:
+    """Of effects that may run at a time, with those that have a room of their own."""
+    nodes = sum(1 for action in plan.changes if action.provision)
+    waves = (wave for part in parts.values() for wave in part.waves)
+    drains = sum(len(wave) for wave in waves if wave[0].kind == "drain")
+    return 2 * max(1, parallel) + min(nodes, parallel) + min(drains, MOST_DRAINS)
 
 
 def _verify_plan(plan: Plan, journal: JournalWriter, targets: ApplyTargets, now: float) -> Actual:

@@ -7,16 +7,18 @@ runs for long on it takes nobody's place.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from reconciler.apply.progress import QueuedEffect
-from reconciler.apply.steps import Step
+from reconciler.apply.steps import Step, StepKind
 from reconciler.observe.observe import recorded_nodes
 from reconciler.values.records import Recorded
 
 LONG = 10.0
 """Seconds after which an effect that still runs leaves its place to another one; as many may as there are
 places."""
+MOST_DRAINS = 256
+"""Replicas that are drained at a time: they only wait, and take nobody's place."""
 _NODE_PARTS = 4
 """One node has so small a part of the places where effects of several nodes are due."""
 
@@ -35,18 +37,23 @@ def node_of(step: Step, record: Recorded | None) -> str:
 def startable(
     due: Sequence[QueuedEffect], running: Collection[QueuedEffect], parallel: int, now: float
 ) -> list[QueuedEffect]:
-    """In their order. Nodes that are provisioned have a room of their own, for they take long."""
-    nodes = [effect for effect in due if effect.step.kind == "provision"]
-    under_way = sum(effect.step.kind == "provision" for effect in running)
-    others = [effect for effect in due if effect.step.kind != "provision"]
-    at_work = [effect for effect in running if effect.step.kind != "provision"]
-    return [*_kernel_effects(others, at_work, parallel, now), *nodes[: max(0, parallel - under_way)]]
+    """In their order. Nodes that are provisioned and replicas that are drained have rooms of their own, for
+    they take long."""
+    rooms: Mapping[StepKind, int] = {"provision": parallel, "drain": MOST_DRAINS}
+    apart: list[QueuedEffect] = []
+    for kind, room in rooms.items():
+        under_way = sum(effect.step.kind == kind for effect in running)
+        wanted = [effect for effect in due if effect.step.kind == kind]
+        apart += wanted[: max(0, room - under_way)]
+    others = [effect for effect in due if effect.step.kind not in rooms]
+    at_work = [effect for effect in running if effect.step.kind not in rooms]
+    return [*_kernel_effects(others, at_work, parallel, now), *apart]
 
 
 def _kernel_effects(
     due: list[QueuedEffect], running: list[QueuedEffect], parallel: int, now: float
 ) -> list[QueuedEffect]:
-    """All but nodes. Images that are brought early take long: they go last, and leave room."""
+    """All but those. Images that are brought early take long: they go last, and leave room."""
     pulls = [effect for effect in due if effect.step.kind == "pull"]
     under_way = sum(effect.step.kind == "pull" for effect in running)
     pulls = pulls[: max(0, max(1, parallel // 2) - under_way)]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -27,7 +28,14 @@ class KernelStarts:
     """One was created, and its engine is still to start it."""
 
 
-EffectProgress = PullProgress | NodeProgress | KernelStarts
+@dataclass(frozen=True, slots=True)
+class Draining:
+    """A replica that is about to be stopped still has so many connections."""
+
+    connections: int
+
+
+EffectProgress = PullProgress | NodeProgress | KernelStarts | Draining
 """What is heard of an effect while it goes on."""
 
 
@@ -40,9 +48,10 @@ def carry_out(
     targets: ApplyTargets,
     on_progress: Callable[[EffectProgress], None] = _ignore_progress,
     fence: Fence = unfenced,
+    stop: threading.Event | None = None,
 ) -> None:
-    """Do one step's effect; `on_progress` hears how far a pull, a node or a kernel has come. Raises BaiError;
-    what `fence` raises, which is asked right before kernels are changed."""
+    """Do one step's effect; `on_progress` hears how far a pull, a node or a kernel has come. `stop` ends what
+    only waits. Raises BaiError; what `fence` raises, which is asked right before kernels are changed."""
     provider, storage, secret = targets.provider, targets.storage, targets.secrets.for_infrastructure
     match step.kind:
         case "create" if step.spec is not None:
@@ -58,6 +67,9 @@ def carry_out(
             probe_node(step.kernel_id, provider, on_progress)
         case "update" if step.spec is not None:
             provider.update(step.kernel_id, _with_secrets(step, step.spec, targets), fence)
+        case "drain":
+            left = stop or threading.Event()
+            targets.traffic.drain(step.kernel_id, step.grace, lambda n: on_progress(Draining(n)), left)
         case "stop":
             fence()
             _stop(step, provider)

@@ -14,7 +14,14 @@ from providers.provisioning import ProvisionEvent
 from reconciler.apply.action_graph import ActionPart
 from reconciler.apply.effect_runner import Runner
 from reconciler.apply.effect_slots import node_of, startable
-from reconciler.apply.effects import EffectProgress, KernelStarts, carry_out, error_text, retry_delay
+from reconciler.apply.effects import (
+    Draining,
+    EffectProgress,
+    KernelStarts,
+    carry_out,
+    error_text,
+    retry_delay,
+)
 from reconciler.apply.event_queue import EventQueue
 from reconciler.apply.graph_walk import GraphWalk
 from reconciler.apply.journal_writer import JournalWriter
@@ -184,6 +191,7 @@ class Executor:
             self._targets,
             lambda progress: self._progress_queue.put((effect, progress)),
             self._journal.fence,
+            self._stop,
         )
 
     def _take_progress(self) -> None:
@@ -194,6 +202,10 @@ class Executor:
             part = effect.progress.part
             if isinstance(news, KernelStarts):
                 effect.progress.starting = True
+                continue
+            if isinstance(news, Draining):
+                told = ApplyEvent("progress", connections=news.connections)
+                self._events.add(part, told, effect.step)
                 continue
             if not isinstance(news, PullProgress):
                 self._provisions.record_progress(news)

@@ -14,14 +14,15 @@ from reconciler.values.encoding.placement_json import canonical_json
 from reconciler.values.plan import Action, Plan
 from reconciler.values.records import Ghost, Phase, Recorded, Result
 from reconciler.values.rollout import Provision
+from reconciler.values.services.pattern import drain_of, replica_ref
 from reconciler.values.session_phase import ENDED, UNFINISHED
 from reconciler.values.sides import ImageSide, NodeSide, Pull, ServiceSide, SessionSide, Side, VolumeSide
 from reconciler.values.volume_folders import trash_entry
 from schemas.values.resource_ref import identity_of, ref_of
 
 StepKind = Literal[
-    "record", "create", "update", "stop", "remove", "forget", "make", "trash", "pull", "provision", "probe",
-    "ready",
+    "record", "create", "update", "drain", "stop", "remove", "forget", "make", "trash", "pull", "provision",
+    "probe", "ready",
 ]  # fmt: skip
 DEFAULT_GRACE = 10.0
 
@@ -36,6 +37,7 @@ class Step:
     - `create`, `update`: `spec` to the provider, after the references in `secrets` (variable → reference)
       have been resolved into
       `spec.secret_env`.
+    - `drain`: a replica's kernel gets no further requests, and at most `grace` seconds for those it has.
     - `stop` (gracefully, `grace` seconds; with `signal` as a notice before the kernel's own), `remove`: by
       `kernel_id`.
     - `forget`: remove the resource's record.
@@ -186,6 +188,8 @@ def _drop_steps(action: Action, kernels: tuple[str, ...]) -> Iterator[Step]:
 
 def _stop_steps(action: Action, kernels: tuple[str, ...]) -> Iterator[Step]:
     grace, signal = _stop_grace(action), action.notice.signal if action.notice else ""
+    drain = _drain_grace(action)
+    yield from (Step("drain", action.id, kernel, grace=drain) for kernel in kernels if drain)
     yield from (Step("stop", action.id, kernel, grace=grace, signal=signal) for kernel in kernels)
 
 
@@ -203,6 +207,13 @@ def _stop_grace(action: Action) -> float:
         return float(parse_duration(grace)) if grace is not None else DEFAULT_GRACE
     except ValueError:
         return DEFAULT_GRACE
+
+
+def _drain_grace(action: Action) -> float:
+    """Seconds that a replica has for requests that it was given; 0 for what is none, or has ended."""
+    before = action.session_before
+    ref = replica_ref(action.id, before.document) if before is not None else None
+    return drain_of(before.document) if ref and before and before.phase not in ENDED else 0.0
 
 
 def _with_labels(spec: KernelSpec, side: SessionSide) -> KernelSpec:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from providers.base import Provider
 from providers.storage.base import Storage
@@ -15,10 +16,38 @@ from reconciler.secrets.reader import NO_SECRETS, SecretReader
 from reconciler.store.ownership import session_key_seeds
 from reconciler.store.store import Store
 from reconciler.values.clock import Clock
+from reconciler.values.plan import Plan
+from reconciler.values.state import Actual
 
 if TYPE_CHECKING:
     from reconciler.values.services.readiness import Readiness
-    from reconciler.values.state import Actual
+
+
+class Traffic(Protocol):
+    """Who hands requests to the replicas of services. Called from several threads."""
+
+    def follow(self, plan: Plan, actual: Actual) -> None:
+        """Before anything is changed: from now on new requests go by the weights of this plan, to replicas
+        as `actual` has them."""
+        ...
+
+    def drain(self, kernel: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> None:
+        """The kernel gets nothing new from now on. Comes back when it has no connections, after `grace`
+        seconds at most, and soon after `stop` is set; `waits` hears how many are left."""
+        ...
+
+
+class NoTraffic:
+    """Nobody hands anything to replicas here."""
+
+    def follow(self, plan: Plan, actual: Actual) -> None:
+        return None
+
+    def drain(self, kernel: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> None:
+        return None
+
+
+NO_TRAFFIC: Traffic = NoTraffic()
 
 
 @dataclass(frozen=True)
@@ -36,6 +65,7 @@ class ApplyTargets:
     """What was observed before, so that it is recognised."""
     readiness: Callable[[Actual, Collection[str]], Mapping[str, Readiness]] | None = None
     """How these replicas answer now; None where nobody asks them."""
+    traffic: Traffic = NO_TRAFFIC
 
     @cached_property
     def session_seed(self) -> Callable[[str], str]:

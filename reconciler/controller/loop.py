@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from providers.abilities import StreamsEvents
 from reconciler.controller.backoff import Backoff
@@ -32,6 +33,9 @@ from reconciler.values.violations import Violation
 from reconciler.workspace.workspace import Workspace
 from schemas.problems.errors.base import BaiError
 
+if TYPE_CHECKING:
+    from reconciler.apply.targets import Traffic
+
 EVENT_DEBOUNCE = 0.2
 """Seconds after the first event of a provider in which more are waited for."""
 STANDBY_DEBOUNCE = 1.0
@@ -45,8 +49,8 @@ class Loop:
 
     `log` gets one line for each change, without time or colour. `leads` says whether this loop is the one of
     several that acts now, `leader` who it is (see `leader.py`); `stand_by` is called in its place where
-    another one does (see `standby.py`); `stages` is told what it is at. All of these may be set until it
-    runs.
+    another one does (see `standby.py`); `stages` is told what it is at; `traffic` hands requests to replicas of
+    services. All of these may be set until it runs.
     """
 
     def __init__(
@@ -63,6 +67,7 @@ class Loop:
         self.leader: Callable[[], str] = str
         self.stand_by: Callable[[], None] | None = None
         self.stages: StageListener = NoStageListener()
+        self.traffic: Traffic | None = None
         self._cycle = self._new_cycle(0.0)
         self._options = options
         self._log = log
@@ -227,6 +232,7 @@ class Loop:
                 parallel=self._options.parallel,
                 stop=self._stop,
                 on_event=self._on_event,
+                traffic=self.traffic,
             )
         self._cycle = replace(self._cycle, result=result, actual=workspace.last_refresh or actual)
         self._rollout.goes_on = result.ok and bool(plan.rollout and plan.rollout.wave)

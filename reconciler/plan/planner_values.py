@@ -20,7 +20,7 @@ from planner.model.types import (
 )
 from providers.foreign_use import OutsideQuota
 from reconciler.values.documents.session_subjects import session_domain, session_user
-from reconciler.values.services.pattern import GENERATION_LABEL, SERVICE_LABEL, SPREAD_ANNOTATION
+from reconciler.values.services.pattern import SPREAD_ANNOTATION
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node
 from schemas.kinds.quota import Quota
@@ -28,6 +28,7 @@ from schemas.kinds.resource_group import ResourceGroup
 from schemas.kinds.session import Session
 from schemas.repository.repository import Repository
 from schemas.repository.storage_nodes import nodes_with_volumes
+from schemas.values.envelope import GENERATION_LABEL, SERVICE_LABEL
 from schemas.values.once_per_value import last_per_value
 from schemas.values.quantities import is_exclusive
 from schemas.values.resource_ref import identity_of

@@ -32,6 +32,8 @@ class ApplyEvent:
     """How far an image has come."""
     node: ProvisionEvent | None = None
     """What the provisioning of a node tells."""
+    connections: int | None = None
+    """How many a replica that is drained still has."""
     done: int = 0
     """Actions that have ended."""
     total: int = 0

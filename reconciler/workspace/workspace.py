@@ -31,6 +31,7 @@ from schemas.problems.errors.store import LeaseHeld, StoreError
 if TYPE_CHECKING:
     from providers.provisioning import OnProvisionEvent
     from providers.storage.base import FolderState
+    from reconciler.apply.targets import Traffic
     from reconciler.observe.observe import ProviderReading
     from reconciler.observe.refresh import OnWritten, RecordWriter
     from reconciler.plan.plan_cache import PlanCache
@@ -297,11 +298,12 @@ class Workspace(ClusterConnections):
     def apply(
         self, plan: Plan, *, holder: str, parallel: int = 32,
         on_event: Callable[[ApplyEvent], None] | None = None, stop: threading.Event | None = None,
+        traffic: Traffic | None = None,
     ) -> ApplyResult:  # fmt: skip
-        """Carry out `plan`; raises StalePlan when it is another cluster's or the world moved, LeaseHeld,
+        """Carry out `plan`; `traffic` hands requests to replicas of services, where anybody does. Raises StalePlan when it is another cluster's or the world moved, LeaseHeld,
         LeaseLost."""
         from reconciler.apply.apply import apply
-        from reconciler.apply.targets import ApplyTargets
+        from reconciler.apply.targets import NO_TRAFFIC, ApplyTargets
         from reconciler.observe.images import record_pulled_images
         from reconciler.store.ownership import remember_repository
         from reconciler.values.encoding.plan_json import dump_plan_compactly
@@ -319,7 +321,7 @@ class Workspace(ClusterConnections):
         targets = ApplyTargets(
             self.store, self.provider, self.clock, self.storage,
             self.node_provisioning.access_for(plan, self.endpoints), self.secrets.for_one_apply(),
-            self.existing_memo, partial(self.replicas.look_again, self),
+            self.existing_memo, partial(self.replicas.look_again, self), traffic or NO_TRAFFIC,
         )  # fmt: skip
         result = apply(plan, targets, holder=holder, parallel=parallel, on_event=on_event, stop=stop)
         if touched_nodes(plan, result):

@@ -41,11 +41,11 @@ def session(name: str = "lab", project: str = "vision", **spec: Any) -> Session:
 
 
 def directory(*sessions: Session) -> AppDirectory:
-    return AppDirectory(PROXY, {each.identity: each for each in sessions})
+    return AppDirectory(PROXY, {each.identity: each for each in sessions}, {})
 
 
 def found(label: str, *sessions: Session, there: Mapping[str, Existing] | None = None) -> Any:
-    return directory(*sessions).find(label, there or {})
+    return directory(*sessions).find(label, there or {}, {})
 
 
 def test_an_app_is_found_by_its_name_its_sessions_and_its_projects() -> None:

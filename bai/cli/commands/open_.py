@@ -18,7 +18,9 @@ def open_(
     ctx: typer.Context,
     session: Annotated[
         str,
-        typer.Argument(metavar="SESSION", help="lab or vision/lab.", autocompletion=complete_whole_sessions),
+        typer.Argument(
+            metavar="SESSION", help="lab, vision/lab or service/web.", autocompletion=complete_whole_sessions
+        ),
     ],
     name: Annotated[
         str,
@@ -32,7 +34,7 @@ def open_(
         bool, typer.Option("--print", "-p", help="Print the URL, and open nothing.")
     ] = False,
 ) -> None:
-    """Open an app of a session in the browser: a notebook, an editor, a dashboard.
+    """Open an app of a session or service in the browser: a notebook, an editor, a dashboard.
 
     The URL is printed as well; alone where there is no display. A page of a session that does not run yet
     waits for it.

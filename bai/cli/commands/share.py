@@ -20,7 +20,9 @@ def share(
     ctx: typer.Context,
     session: Annotated[
         str,
-        typer.Argument(metavar="SESSION", help="lab or vision/lab.", autocompletion=complete_whole_sessions),
+        typer.Argument(
+            metavar="SESSION", help="lab, vision/lab or service/web.", autocompletion=complete_whole_sessions
+        ),
     ],
     name: Annotated[
         str,
@@ -42,8 +44,8 @@ def share(
 ) -> None:
     """Make a link that opens an app without a login, for a while.
 
-    Whoever has the link may do in the app what its owner may. It is good for this start of the session, and
-    stands in the audit. Needs a login at a server (`bai login`).
+    Whoever has the link may do in the app what its owner may. It is good for this start of the session, or until
+    the service is removed, and stands in the audit. Needs a login at a server (`bai login`).
 
     \b
     bai share lab                          for an hour

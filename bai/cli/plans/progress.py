@@ -8,7 +8,7 @@ import threading
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Protocol
 
-from bai.render.humanize import clean
+from bai.render.humanize import clean, plural
 from bai.settings import Settings
 from schemas.values.resource_ref import ref_of
 
@@ -75,6 +75,8 @@ def event_line(event: ApplyEvent, queued: Mapping[str, str] | None = None) -> st
 
         said = provision_event_line(event.node)
         return f"{name}: {said}" if said else ""
+    if event.kind == "progress" and event.connections is not None:
+        return f"{name}: draining: {plural(event.connections, 'connection')} left"
     if event.kind != "action":
         return ""
     if event.state == "started":

@@ -1,7 +1,8 @@
-"""What `bai open` and `bai share` ask: the apps of one session, or why it has none."""
+"""What `bai open` and `bai share` ask: the apps of one session or service, or why it has none."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from bai.queries.facts.apps import app_ports, apps_of
@@ -9,6 +10,8 @@ from bai.queries.names.resource_names import resolve_name
 from bai.render.printout import Printout, plain_lines
 from bai.render.resources.apps import app_lines, apps_json
 from bai.render.resources.status import UNAPPLIED
+from schemas.problems.errors.command import NoSuchResource
+from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from bai.queries.models import AppsQuery
@@ -20,16 +23,30 @@ def answer(view: ClusterView, query: AppsQuery) -> Printout:
     AmbiguousName."""
     desired, actual = view.desired, view.observed
     known = {each for each in {*desired.digests, *actual.existing} if view.sees(each)}
-    identity = resolve_name(query.session, known, "Session")
+    identity = _resolved(query.session, known)
     found, item = apps_of(desired, actual, identity), actual.existing.get(identity)
+    service = ref_of(identity).kind == "Service"
     if query.form != "json":
         return Printout(blocks=(plain_lines(app_lines(found)),))
     document = {
         "session": identity,
         "cluster": view.cluster,
-        "phase": UNAPPLIED if item is None else item.phase,
+        "phase": found[0].phase if service and found else UNAPPLIED if item is None else item.phase,
         "hasProxy": desired.repository.app_proxy_of(desired.cluster) is not None,
         "ports": list(app_ports(desired, identity)),
         "apps": apps_json(found),
     }
     return Printout("bai.apps/v1", document)
+
+
+def _resolved(name: str, known: Iterable[str]) -> str:
+    """A service where its kind is said (`service/web`), or where there is no session of that name. Raises
+    NoSuchResource, AmbiguousName."""
+    them = [each for each in known if ref_of(each).kind in ("Session", "Service")]
+    try:
+        return resolve_name(name, them, "Session")
+    except NoSuchResource as error:
+        try:
+            return resolve_name(name, them, "Service")
+        except NoSuchResource:
+            raise error from None

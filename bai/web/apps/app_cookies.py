@@ -40,7 +40,7 @@ _OURS = frozenset(
 @dataclass(frozen=True, slots=True)
 class AppLogin:
     """What is sealed. `value`: a token; what is kept of an identity; a name and groups that a proxy said; the
-    id, kernel and maker of a link. `until` in seconds since the epoch."""
+    id, target and maker of a link. `until` in seconds since the epoch."""
 
     kind: Literal["token", "identity", "proxy", "link"]
     value: Sequence[Any]

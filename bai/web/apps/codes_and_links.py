@@ -1,5 +1,5 @@
 """What lets somebody in at an app's host by an address: the code of a login, which is good once, for a minute
-and in the browser that began; and a link, which is good until its end and for the session it was made for.
+and in the browser that began; and a link, which is good until its end and for the session or service it was made for.
 
 Both are sealed for one host. Nothing is kept of them but which were used.
 """
@@ -115,8 +115,8 @@ class AppLinks:
         self._box = box
         self.used = UsedIds()
 
-    def make(self, host: str, kernel: str, by: str, until: float) -> str:
-        value = [secrets.token_urlsafe(12), kernel, by, until]
+    def make(self, host: str, target: str, by: str, until: float) -> str:
+        value = [secrets.token_urlsafe(12), target, by, until]
         return self._box(host).seal(json.dumps(value).encode())
 
     def open(self, host: str, token: str) -> LinkVisitor | None:

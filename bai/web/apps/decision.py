@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 NO_SUCH_APP = "There is no such app, or it is not for you."
 ELSEWHERE = "This was not sent by a page of this app."
 FRAMED = "This app is shown in no page of another site."
-LINK_ENDED = "This link has ended: its time is over, or the session was replaced."
+LINK_ENDED = "This link has ended: its time is over, or what it was made for was replaced."
 NO_ROLE = "You have no role here."
 FOR_OWNER = "This app is for the owner of its session."
 FOR_OPERATORS = "This app is for the owner of its session, and for operators of its project."
@@ -56,10 +56,10 @@ class AppRequest:
 
 @dataclass(frozen=True, slots=True)
 class LinkVisitor:
-    """Who was given a link. `kernel`: of the session that it was made for; `by`: who made it."""
+    """Who was given a link. `target`: the incarnation of the app that it was made for; `by`: who made it."""
 
     id: str
-    kernel: str
+    target: str
     by: str
     until: float
 
@@ -149,8 +149,8 @@ def may_open(principal: Principal, app: App, owners: Collection[str]) -> bool:
 
 
 def link_opens(link: LinkVisitor, app: App, now: float) -> bool:
-    """Whether it was made for this very session, and is not over."""
-    return bool(app.kernel) and link.kernel == app.kernel and now < link.until
+    """Whether it was made for this very session or service, and is not over."""
+    return bool(app.incarnation) and link.target == app.incarnation and now < link.until
 
 
 def foreign(request: AppRequest, origin: str, *, cookie: bool) -> str:
@@ -179,4 +179,4 @@ def _sees(principal: Principal, project: str) -> bool:
 
 
 def _ready(app: App) -> Decision:
-    return _PASS if app.phase == "RUNNING" and app.kernel else _WAIT
+    return _PASS if app.ready else _WAIT

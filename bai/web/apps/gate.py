@@ -146,7 +146,8 @@ def _refused(status: int, why: str, asker: Asker, found: FoundApp, *, leave: boo
 
 def _waiting(found: FoundApp, app: App, asker: Asker, *, html: bool) -> Answer:
     """Why it waits is for those whom the server knows, as far as it is theirs."""
-    lines = [f"Its session is {app.phase}."]
+    service = app.kind == "Service"
+    lines = ["No replica of its service is ready." if service else f"Its session is {app.phase}."]
     if asker.principal is not None and app.reason:
         lines.append(project_view(found.site.cluster, asker.principal).redact(app.reason))
     said = Notice("This app is not there yet", lines, AGAIN)

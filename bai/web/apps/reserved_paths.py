@@ -121,7 +121,7 @@ class ReservedPaths:
                 self._links.used.forget(link.id)
                 said = Notice("Not yet", ["That this link is used cannot be written down just now."], 5)
                 return notice(503, said, html=html)
-        login = AppLogin("link", (link.id, link.kernel, link.by), link.until)
+        login = AppLogin("link", (link.id, link.target, link.by), link.until)
         return self._let_in(asked, login, "/")
 
     def _leave(self, asked: ReservedRequest) -> Answer:

@@ -12,10 +12,12 @@ from bai.web.cluster_loops import ClusterLoops, ServedCluster
 from reconciler.controller.cycle import ReconcileCycle
 from reconciler.values.apps.app import App, app_label
 from reconciler.values.apps.directory import AppDirectory
+from reconciler.values.apps.standing import ServiceStanding, standings
 from schemas.kinds.app_proxy import AppProxy
 from schemas.kinds.parts.apps import ACCESS_LEVELS
 
 if TYPE_CHECKING:
+    from reconciler.values.services.pattern import ServicePattern
     from reconciler.values.state import Existing
     from schemas.kinds.session import Session
     from schemas.repository.repository import Repository
@@ -30,6 +32,8 @@ class AppSite:
     cluster: ServedCluster
     directory: AppDirectory
     sessions: Mapping[str, Session]
+    services: Mapping[str, ServicePattern]
+    standings: Mapping[str, ServiceStanding]
     repository: Repository
     existing: Mapping[str, Existing]
     _found: dict[str, FoundApp] = field(default_factory=dict)
@@ -77,7 +81,7 @@ class AppSite:
         return f"{self.scheme}://{host}"
 
     def _look(self, label: str) -> FoundApp:
-        app = self.directory.find(label, self.existing)
+        app = self.directory.find(label, self.existing, self.standings)
         if app is None:
             return FoundApp(self, None, frozenset())
         widest = self.proxy.spec.widest
@@ -134,9 +138,16 @@ class AppTable:
 def _site_of(served: ServedCluster, done: ReconcileCycle, before: AppSite | None) -> AppSite | None:
     assert done.desired is not None and done.actual is not None
     repository, sessions = done.desired.repository, done.desired.sessions()
+    services = done.desired.services
     proxy = repository.app_proxy_of(served.name)
     if proxy is None:
         return None
-    same = before is not None and before.proxy is proxy and before.sessions is sessions
-    directory = before.directory if same and before is not None else AppDirectory(proxy, sessions)
-    return AppSite(served, directory, sessions, repository, done.actual.existing)
+    same = (
+        before is not None
+        and before.proxy is proxy
+        and before.sessions is sessions
+        and before.services is services
+    )
+    directory = before.directory if same and before is not None else AppDirectory(proxy, sessions, services)
+    planned = standings(done.plan.services) if done.plan is not None else {}
+    return AppSite(served, directory, sessions, services, planned, repository, done.actual.existing)

@@ -103,8 +103,8 @@ class AppVisitors:
     async def _judged(self, login: AppLogin, authenticators: Sequence[Authenticator]) -> tuple[Asker, float]:
         """Who that is as of now, and until when at the latest nobody has to be asked again."""
         if login.kind == "link":
-            identifier, kernel, by = login.value
-            return Asker(link=LinkVisitor(identifier, kernel, by, login.until), cookie=True), login.until
+            identifier, target, by = login.value
+            return Asker(link=LinkVisitor(identifier, target, by, login.until), cookie=True), login.until
         if login.kind == "token":
             # What is signed is asked for each time: whoever checks it knows for how long it is known.
             token = str(login.value[0])

@@ -1,1 +1,1 @@
-"""Ports of sessions that people open by a URL: `app` is one, `directory` finds it by its name."""
+"""Ports of sessions and services that people open by a URL: `app` is one, `directory` finds it by its name."""

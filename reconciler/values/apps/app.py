@@ -1,16 +1,18 @@
-"""Apps: ports of sessions that people open by a URL. Pure."""
+"""Apps: ports of sessions and services that people open by a URL. Pure."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Literal
 
 from schemas.kinds.parts.apps import APP_PROTOCOLS, AppAccess, AppRules
 from schemas.values.resource_ref import identity_of
 
 if TYPE_CHECKING:
+    from reconciler.values.apps.standing import ServiceStanding
+    from reconciler.values.services.pattern import ServicePattern
     from reconciler.values.state import Existing
     from schemas.kinds.app_proxy import AppProxy
     from schemas.kinds.session import Session, SessionPort
@@ -24,8 +26,9 @@ _DEFAULT = AppRules()
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """One app of one session. `host`: with the port that browsers name; `port`: of its main container, as
-    the document has it; `kernel`: the main container's id, empty where there is none."""
+    """One app of one session or service. `host`: with the port that browsers name; `port`: of the main
+    container, as the document has it; `kernel`: the main container's id, empty where there is none, and of a
+    service, whose replicas take turns. `session`: the name of either."""
 
     project: str
     session: str
@@ -40,11 +43,23 @@ class App:
     node: str = ""
     phase: str = "PENDING"
     reason: str = ""
+    kind: Literal["Session", "Service"] = "Session"
 
     @property
     def identity(self) -> str:
-        """Of its session."""
-        return identity_of("Session", self.session, self.project)
+        """Of its session or service."""
+        return identity_of(self.kind, self.session, self.project)
+
+    @property
+    def incarnation(self) -> str:
+        """What a link is made for: this very container; or the service, for as long as its owner is the same.
+        Empty where there is none."""
+        return f"{self.identity} of {self.owner}" if self.kind == "Service" else self.kernel
+
+    @property
+    def ready(self) -> bool:
+        """Whether it can be opened."""
+        return self.phase == "RUNNING" and bool(self.incarnation)
 
 
 def app_label(name: str, session: str, project: str) -> str:
@@ -64,11 +79,29 @@ def session_apps(proxy: AppProxy, session: Session, existing: Existing | None) -
             yield _app(proxy, session, port, existing)
 
 
+def service_apps(proxy: AppProxy, pattern: ServicePattern, standing: ServiceStanding) -> Iterator[App]:
+    """Of a service as it is wanted, and as its replicas answer."""
+    for port in pattern.session.spec.ports:
+        if port.protocol in APP_PROTOCOLS:
+            app = _wanted_app(proxy, pattern.session, port)
+            yield replace(app, kind="Service", phase=standing.phase, reason=standing.reason)
+
+
 def _app(proxy: AppProxy, session: Session, port: SessionPort, existing: Existing | None) -> App:
-    project = session.project or ""
-    url = proxy.spec.url_of(app_label(port.name, session.name, project))
     record = existing.recorded if existing is not None else None
     placed = record.placement.kernels if record is not None and record.placement is not None else ()
+    return replace(
+        _wanted_app(proxy, session, port),
+        kernel=record.kernels[0] if record is not None and record.kernels else "",
+        node=placed[0].node if placed else "",
+        phase=existing.phase if existing is not None else "PENDING",
+        reason=existing.reason if existing is not None else "",
+    )
+
+
+def _wanted_app(proxy: AppProxy, session: Session, port: SessionPort) -> App:
+    project = session.project or ""
+    url = proxy.spec.url_of(app_label(port.name, session.name, project))
     return App(
         project=project,
         session=session.name,
@@ -79,8 +112,4 @@ def _app(proxy: AppProxy, session: Session, port: SessionPort, existing: Existin
         port=port.port,
         access=session.spec.apps.get(port.name, _DEFAULT).access,
         owner=session.spec.owner or "",
-        kernel=record.kernels[0] if record is not None and record.kernels else "",
-        node=placed[0].node if placed else "",
-        phase=existing.phase if existing is not None else "PENDING",
-        reason=existing.reason if existing is not None else "",
     )

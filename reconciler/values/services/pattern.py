@@ -8,24 +8,19 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from schemas.values.canonical import canonical_document, full_digest
-from schemas.values.envelope import GENERATION_LABEL, SERVICE_LABEL
+from schemas.values.envelope import GENERATION_LABEL, PROTECT, SERVICE_LABEL
 from schemas.values.resource_ref import identity_of
 
 if TYPE_CHECKING:
     from schemas.kinds.service import Service
     from schemas.kinds.session import Session
 
+DRAIN_ANNOTATION = "bai/drain"
+"""Annotation: seconds for which a replica may go on with the requests that it has, before it is stopped."""
+SPREAD_ANNOTATION = "bai/spread"
+"""Annotation: how a replica wants to lie beside the others; `spread` where it is missing."""
 _GENERATION_DIGITS = 8
-__all__ = [
-    "GENERATION_LABEL",
-    "SERVICE_LABEL",
-    "ReplicaRef",
-    "ServicePattern",
-    "generation_of",
-    "pattern_of",
-    "replica_ref",
-    "replica_session",
-]
+_LONGEST_DRAIN = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +43,35 @@ def generation_of(document: Mapping[str, Any]) -> str:
     return full_digest(document)[:_GENERATION_DIGITS]
 
 
+def drain_of(document: Mapping[str, object]) -> float:
+    """Seconds that a replica with this document is given; 0 where it says nothing that counts."""
+    metadata = document.get("metadata")
+    annotations = metadata.get("annotations") if isinstance(metadata, Mapping) else None
+    said = annotations.get(DRAIN_ANNOTATION) if isinstance(annotations, Mapping) else None
+    return min(float(said), _LONGEST_DRAIN) if isinstance(said, str) and said.isdecimal() else 0.0
+
+
 def replica_name(service: str, generation: str, number: int) -> str:
     """`service`: its name."""
     return f"{service}-{generation}-{number}"
 
 
-SPREAD_ANNOTATION = "bai/spread"
-"""Annotation: how a replica wants to lie beside the others; `spread` where it is missing."""
-
-
 def replica_notes(service: Service) -> dict[str, str]:
     """What a service says of its replicas beside their pattern: annotations, which change no generation."""
-    return {} if service.spec.placement == "spread" else {SPREAD_ANNOTATION: service.spec.placement}
+    spread = service.spec.placement
+    said = {SPREAD_ANNOTATION: spread} if spread != "spread" else {}
+    return {**said, DRAIN_ANNOTATION: str(service.spec.drain)} if service.spec.template.ports else said
 
 
 def replica_session(
     pattern: Session, generation: str, number: int, notes: Mapping[str, str] = MappingProxyType({})
 ) -> Session:
-    """The replica with this number (1, 2, ...) of a generation, with `notes` as annotations."""
+    """The replica with this number (1, 2, ...) of a generation, with `notes` as annotations. What protects a
+    service does not keep its replicas from being replaced."""
     name = replica_name(pattern.name, generation, number)
     labels = {**pattern.metadata.labels, SERVICE_LABEL: pattern.name, GENERATION_LABEL: generation}
-    annotations = {**pattern.metadata.annotations, **notes}
+    own = {key: value for key, value in pattern.metadata.annotations.items() if key != PROTECT}
+    annotations = {**own, **notes}
     metadata = pattern.metadata.model_copy(
         update={"name": name, "labels": labels, "annotations": annotations}
     )

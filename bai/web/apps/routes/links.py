@@ -41,7 +41,7 @@ def share_app(
     request: Request, cluster: Cluster, user: Viewer, project: Part, session: Part, app: Part, wish: LinkWish
 ) -> AppLinkAnswer:
     """For who may open the app. The link ends at its time, no later than the cluster's AppProxy allows, and
-    when the session is replaced. It stands in the audit when it is made, and when it is first used."""
+    when the session is replaced; that to a service, when this is removed or has another owner. It stands in the audit when it is made, and when it is first used."""
     table: AppTable = request.app.state.apps
     site = table.site(cluster.name)
     found = site.named(project, session, app) if site is not None else None
@@ -57,7 +57,7 @@ def share_app(
     cause = f"app {shared.name}: a link for whoever has it, until {iso_time(until)}"
     entry = Audit("share-app", shared.identity, workspace.clock.now(), cause, user.name)
     workspace.store.record_audit(cluster.name, entry)
-    token = AppLinks(sealer).make(shared.host, shared.kernel, user.name, until)
+    token = AppLinks(sealer).make(shared.host, shared.incarnation, user.name, until)
     return AppLinkAnswer(url=f"{shared.url}{LINK}?{urlencode({'token': token})}", until=iso_time(until))
 
 
@@ -72,7 +72,7 @@ def _require_shareable(found: FoundApp | None, user: Principal) -> App:
         raise HTTPException(status, why)
     if app.access == "public":
         raise HTTPException(409, "this app is open to everybody: its address is all they need")
-    if not app.kernel:
+    if not app.incarnation:
         raise HTTPException(409, f"its session is {app.phase}: a link is of one that runs")
     return app
 

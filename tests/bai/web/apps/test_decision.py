@@ -118,7 +118,7 @@ def test_a_link_opens_the_session_that_it_was_made_for_until_its_end() -> None:
     assert decided(shown, replace(APP, kernel="k2")) == ended
     assert decided(shown, replace(APP, kernel="")) == ended
     assert decided(shown, None) == ended
-    assert decided(by_cookie(link=replace(LINK, kernel="")), replace(APP, kernel="")) == ended
+    assert decided(by_cookie(link=replace(LINK, target="")), replace(APP, kernel="")) == ended
 
 
 ADA = by_cookie(person("ada"))
