@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import tempfile
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from providers.fake import FakeProvider, World
@@ -21,6 +21,7 @@ from reconciler.store.store import Store
 from reconciler.values.plan import Action, Plan
 from reconciler.values.plan_options import WHOLE_PLAN, PlanOptions
 from reconciler.values.results import ApplyResult
+from reconciler.values.services.readiness import Readiness
 from reconciler.values.state import Actual, Desired
 from schemas.loading.document_cache import DocumentCache
 from schemas.loading.loader import load_directory
@@ -92,6 +93,8 @@ class Lab:
 
     storage: Storage | None = None
     """What looks after the folders of volumes."""
+    readiness: Callable[[Actual, Collection[str]], Mapping[str, Readiness]] | None = None
+    """How replicas answer while a plan is carried out."""
 
     def __init__(self, folder: Path, *, nodes: int = 1) -> None:
         self.folder = folder / "repo"
@@ -147,6 +150,7 @@ class Lab:
             self.storage,
             secrets=secrets,
             existing_memo=self.seen,
+            readiness=self.readiness,
         )
         return apply(plan, targets, holder="tester")
 

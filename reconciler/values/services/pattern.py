@@ -59,7 +59,7 @@ def replica_name(service: str, generation: str, number: int) -> str:
 def replica_notes(service: Service) -> dict[str, str]:
     """What a service says of its replicas beside their pattern: annotations, which change no generation."""
     spread = service.spec.placement
-    said = {SPREAD_ANNOTATION: spread} if spread != "spread" else {}
+    said: dict[str, str] = {SPREAD_ANNOTATION: spread} if spread != "spread" else {}
     return {**said, DRAIN_ANNOTATION: str(service.spec.drain)} if service.spec.template.ports else said
 
 
