@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from schemas.problems.issues import Issue, Loc
+from schemas.problems.issues import Issue
 from schemas.rules.machine_rules import duplicate_rules
 from schemas.values.envelope import GENERATION_LABEL, SERVICE_LABEL, Resource
 
@@ -19,9 +19,8 @@ def service_rules(service: Any) -> Iterator[Issue]:
     yield from _name_rules(service)
     spec = service.spec
     if not spec.update.surge and not spec.update.unavailable:
-        at: Loc = ("spec", "update", "unavailable" if "surge" in spec.update.model_fields_set else "surge")
         message = "with no replica more and none less than all, none can be updated"
-        yield Issue(at, message, "write surge: 1, or unavailable: 1", "BAI-V034")
+        yield Issue(("spec", "update", "surge"), message, "write surge: 1, or unavailable: 1", "BAI-V034")
     if spec.traffic:
         yield from duplicate_rules(
             (("spec", "traffic", index, "generation"), part.generation)
