@@ -16,7 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, InvalidStateError
 from dataclasses import dataclass, field
 from functools import partial
-from typing import cast
+from typing import Protocol, cast
 
 from providers.machines.base import Stream
 from schemas.problems.errors.base import BaiError
@@ -29,20 +29,46 @@ DIALS = 64
 DIALS_EACH = 8
 _PAUSE = 0.5
 """Seconds without accepting where there are no open files left."""
-_BROKEN = (OSError, EOFError, BaiError)
+BROKEN = (OSError, EOFError, BaiError)
+"""How a connection fails."""
+
+
+class Way(Protocol):
+    """Where connections lead to."""
+
+    async def connect(self) -> Stream:
+        """Raises one of BROKEN."""
+        ...
+
+    def over(self, stream: Stream) -> None:
+        """What `connect` gave is closed."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class DialledWay:
+    """Each is dialled in a thread; `dial` may take its time."""
+
+    dial: Callable[[], Stream]
+
+    async def connect(self) -> Stream:
+        return await dialled(self.dial)
+
+    def over(self, stream: Stream) -> None:
+        return None
 
 
 @dataclass(eq=False, slots=True)
 class Listening:
-    """A listener's connections. `connect` makes the stream that one is joined to; `say` hears why that
+    """A listener's connections. `way` makes the stream that one is joined to; `say` hears why that
     failed."""
 
     listener: socket.socket
-    connect: Callable[[], Stream]
+    way: Way
     say: Callable[[str], None]
     most: int
     open: int = 0
-    dialling: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(DIALS_EACH))
+    dialling: asyncio.Semaphore = field(kw_only=True)
     closed: bool = False
 
 
@@ -63,11 +89,13 @@ class Relay:
         self._thread.start()
 
     def listen(
-        self, listener: socket.socket, connect: Callable[[], Stream], say: Callable[[str], None], most: int
-    ) -> Listening:
-        """Accept on `listener`, which is the relay's from now on, at most `most` connections at a time."""
+        self, listener: socket.socket, way: Way, say: Callable[[str], None], most: int,
+        dials: int = DIALS_EACH,
+    ) -> Listening:  # fmt: skip
+        """Accept on `listener`, which is the relay's from now on, at most `most` connections at a time, of
+        which at most `dials` are being made."""
         listener.setblocking(False)
-        listening = Listening(listener, connect, say, most)
+        listening = Listening(listener, way, say, most, dialling=asyncio.Semaphore(dials))
         self._loop.call_soon_threadsafe(self._begin, listening)
         return listening
 
@@ -114,7 +142,7 @@ class Relay:
             except OSError as error:
                 if error.errno not in (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM):
                     raise
-                listening.say(_reason(error))
+                listening.say(reason(error))
                 self._loop.remove_reader(listening.listener.fileno())
                 self._loop.call_later(_PAUSE, self._begin, listening)
                 return
@@ -131,15 +159,18 @@ class Relay:
     async def _serve(self, listening: Listening, near: socket.socket) -> None:
         try:
             async with listening.dialling, self._dials:
-                far = await _dialled(listening.connect)
-        except _BROKEN as error:
-            listening.say(_reason(error))
+                far = await listening.way.connect()
+        except BROKEN as error:
+            listening.say(reason(error))
             near.close()
         except asyncio.CancelledError:
             near.close()
             raise
         else:
-            await self._join(near, far)
+            try:
+                await self._join(near, far)
+            finally:
+                listening.way.over(far)
         finally:
             self._open -= 1
             listening.open -= 1
@@ -158,7 +189,7 @@ class Relay:
             far.close()
 
 
-async def _dialled(connect: Callable[[], Stream]) -> Stream:
+async def dialled(connect: Callable[[], Stream]) -> Stream:
     """In a thread that nobody waits for at the end of the program: a node that is gone may take its time."""
     dialled: Future[Stream] = Future()
 
@@ -281,14 +312,15 @@ async def _join_in_threads(loop: asyncio.AbstractEventLoop, near: Stream, far: S
     await over.wait()
 
 
-def _reason(error: BaseException) -> str:
+def reason(error: BaseException) -> str:
+    """Why a connection failed, in words."""
     if isinstance(error, BaiError):
         return error.message
     return str(getattr(error, "strerror", None) or error).lower()
 
 
 def shut_down(stream: Stream) -> None:
-    with contextlib.suppress(*_BROKEN):
+    with contextlib.suppress(*BROKEN):
         stream.shutdown(socket.SHUT_RDWR)
 
 
@@ -297,7 +329,7 @@ def pump(source: Stream, target: Stream) -> None:
     try:
         while data := source.recv(CHUNK):
             target.sendall(data)
-    except _BROKEN:
+    except BROKEN:
         for stream in (source, target):
             shut_down(stream)
         return

@@ -11,9 +11,9 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from providers.abilities import StreamsEvents
+from reconciler.apply.targets import Traffic
 from reconciler.controller.backoff import Backoff
 from reconciler.controller.cycle import ReconcileCycle, error_signs, wait_line
 from reconciler.controller.error_text import error_text, os_error_text
@@ -33,9 +33,6 @@ from reconciler.values.violations import Violation
 from reconciler.workspace.workspace import Workspace
 from schemas.problems.errors.base import BaiError
 
-if TYPE_CHECKING:
-    from reconciler.apply.targets import Traffic
-
 EVENT_DEBOUNCE = 0.2
 """Seconds after the first event of a provider in which more are waited for."""
 STANDBY_DEBOUNCE = 1.0
@@ -49,8 +46,8 @@ class Loop:
 
     `log` gets one line for each change, without time or colour. `leads` says whether this loop is the one of
     several that acts now, `leader` who it is (see `leader.py`); `stand_by` is called in its place where
-    another one does (see `standby.py`); `stages` is told what it is at; `traffic` hands requests to replicas of
-    services. All of these may be set until it runs.
+    another one does (see `standby.py`); `stages` is told what it is at, `traffic` of services' replicas. All
+    of these may be set until it runs.
     """
 
     def __init__(
@@ -227,13 +224,9 @@ class Loop:
             return actual.complete and not left
         with self._stage("apply"):
             result = workspace.apply(
-                plan,
-                holder=self._options.holder,
-                parallel=self._options.parallel,
-                stop=self._stop,
-                on_event=self._on_event,
-                traffic=self.traffic,
-            )
+                plan, holder=self._options.holder, parallel=self._options.parallel,
+                stop=self._stop, on_event=self._on_event, traffic=self.traffic,
+            )  # fmt: skip
         self._cycle = replace(self._cycle, result=result, actual=workspace.last_refresh or actual)
         self._rollout.goes_on = result.ok and bool(plan.rollout and plan.rollout.wave)
         return self._log_results(plan, result) and actual.complete and not left

@@ -296,12 +296,11 @@ class Workspace(ClusterConnections):
     # Act
 
     def apply(
-        self, plan: Plan, *, holder: str, parallel: int = 32,
-        on_event: Callable[[ApplyEvent], None] | None = None, stop: threading.Event | None = None,
-        traffic: Traffic | None = None,
+        self, plan: Plan, *, holder: str, parallel: int = 32, stop: threading.Event | None = None,
+        on_event: Callable[[ApplyEvent], None] | None = None, traffic: Traffic | None = None,
     ) -> ApplyResult:  # fmt: skip
-        """Carry out `plan`; `traffic` hands requests to replicas of services, where anybody does. Raises StalePlan when it is another cluster's or the world moved, LeaseHeld,
-        LeaseLost."""
+        """Carry out `plan`, telling `traffic` of replicas. Raises StalePlan when it is another cluster's or
+        the world moved, LeaseHeld, LeaseLost."""
         from reconciler.apply.apply import apply
         from reconciler.apply.targets import NO_TRAFFIC, ApplyTargets
         from reconciler.observe.images import record_pulled_images

@@ -44,8 +44,8 @@ def share(
 ) -> None:
     """Make a link that opens an app without a login, for a while.
 
-    Whoever has the link may do in the app what its owner may. It is good for this start of the session, or until
-    the service is removed, and stands in the audit. Needs a login at a server (`bai login`).
+    Whoever has the link may do in the app what its owner may. It is good for this start of the session,
+    or until the service is removed, and stands in the audit. Needs a login at a server (`bai login`).
 
     \b
     bai share lab                          for an hour

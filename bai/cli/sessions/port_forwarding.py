@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from providers.machines.relay import Relay
+from providers.machines.relay import DialledWay, Relay
 from schemas.problems.errors.command import CommandError
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Forwarder:
 
     def __enter__(self) -> Forwarder:
         self._relay = Relay(MOST)
-        self._relay.listen(self._listener, self._connect, self._say, MOST)
+        self._relay.listen(self._listener, DialledWay(self._connect), self._say, MOST)
         return self
 
     def __exit__(self, *_: object) -> None:

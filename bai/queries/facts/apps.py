@@ -1,4 +1,4 @@
-"""Apps of sessions and services as they are shown: where they are, who may open them, whether they can be opened."""
+"""Apps of sessions and services as they are shown: where they are, who may open them, whether they answer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
 """What lets somebody in at an app's host by an address: the code of a login, which is good once, for a minute
-and in the browser that began; and a link, which is good until its end and for the session or service it was made for.
+and in the browser that began; and a link, which is good until its end and for what it was made for.
 
 Both are sealed for one host. Nothing is kept of them but which were used.
 """

@@ -1,7 +1,8 @@
 """The gate: Caddy asks it for each request of each app who may pass, and where to. An ASGI app of three
 answers, for a socket that only Caddy reaches; it is asked thousands of times a second, and made for that.
 
-- `/check`: 200 with `Bai-Upstream` and `Bai-Protocol`, and what the app gets as `Cookie` and `Authorization`
+- `/check`: 200 with `Bai-Upstream`, `Bai-Protocol` and for a service `Bai-Balanced`, and what the app gets
+  as `Cookie` and `Authorization`
   (`Bai-Cookie`, `Bai-Authorization`; absent where it gets none); or what the client is answered instead.
 - `/unanswered`: what a client is answered whose app did not.
 - `/certificate?domain=`: 200 where there is such an app.
@@ -97,6 +98,8 @@ class Gate:
         passed: list[tuple[bytes, bytes]] = [
             (b"bai-upstream", upstream.encode()), (b"bai-protocol", app.protocol.encode()),
         ]  # fmt: skip
+        if app.kind == "Service":
+            passed.append((b"bai-balanced", b"yes"))
         if cookies := without_ours(head.cookies):
             passed.append((b"bai-cookie", cookies))
         if visit.authorization:

@@ -1,13 +1,16 @@
-"""The apps of a server's clusters: where their documents say they are, and how their kernels are reached."""
+"""The apps of a server's clusters: where their documents say they are, and how their kernels and replicas are
+reached."""
 
 from __future__ import annotations
 
 import socket
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings
 from bai.web.apps.proxy.tunnels import Tunnels
+from bai.web.apps.replica_traffic import ReplicaTraffic, place_of
 from providers.machines.base import Stream
 from providers.required_abilities import require_port_forward
 from schemas.problems.errors.kernel import KernelNotFound, PortRefused
@@ -19,9 +22,8 @@ if TYPE_CHECKING:
     from planner.model.types import Placement
     from reconciler.controller.cycle import ReconcileCycle
     from reconciler.values.apps.app import App
+    from reconciler.values.services.readiness import Readiness
 
-BETWEEN = "/"
-"""A cluster's name, and a kernel's id."""
 PROVIDER = "apps"
 
 
@@ -40,6 +42,9 @@ class ServedApps:
         self._say = say
         self._encrypted = settings.certificates is not None
         self._told = ""
+        self._traffic: dict[str, ReplicaTraffic] = {}
+        self.ready: Callable[[str, str], Readiness | None] | None = None
+        """How a cluster's replica (identity of its session) answers just now; may be set until `start`."""
         self.proxy = AppProxyServer(
             settings, (), listener, lambda tunnels: make_gate(lambda app: self._address(tunnels, app)),
             self._dial, say,
@@ -48,7 +53,10 @@ class ServedApps:
     def start(self) -> None:
         """Raises CommandError where Caddy does not start."""
         self.proxy.start()
-        for cluster in self._loops.clusters.values():
+        for name, cluster in self._loops.clusters.items():
+            ready = partial(self.ready, name) if self.ready is not None else None
+            traffic = ReplicaTraffic(name, self.proxy.tunnels.balancer, self._say, ready)
+            self._traffic[name] = cluster.loop.traffic = traffic
             cluster.listeners.append(self._on_pass)
 
     def close(self) -> None:
@@ -56,6 +64,8 @@ class ServedApps:
 
     def _on_pass(self, done: ReconcileCycle) -> None:
         """Documents may say now that apps are elsewhere, and certificates may have been renewed."""
+        if done.plan is not None and done.actual is not None:
+            self._traffic[done.cluster].follow(done.plan, done.actual)
         if done.desired is None:
             return
         found = filter(None, map(_url_of, self._loops.clusters.values()))
@@ -74,19 +84,33 @@ class ServedApps:
 
     def _address(self, tunnels: Tunnels, app: App) -> str:
         """Raises KernelNotFound, PortRefused."""
+        if app.kind == "Service":
+            return self._service_address(tunnels, app)
         for name, cluster in self._loops.clusters.items():
             placement = _placement_of(cluster, app)
             if placement is not None:
                 port = placement.kernels[0].listening(app.port)
                 try:
-                    return tunnels.address(f"{name}{BETWEEN}{app.kernel}", port)
+                    return tunnels.address(place_of(name, app.kernel), port)
                 except OSError as error:
                     why = error.strerror or str(error)
                     raise PortRefused(provider=PROVIDER, kernel=app.kernel, port=port, why=why) from error
         raise KernelNotFound(provider=PROVIDER, kernel=app.kernel)
 
+    def _service_address(self, tunnels: Tunnels, app: App) -> str:
+        """Raises PortRefused."""
+        why = "no replica is ready"
+        for name in self._loops.clusters:
+            service = place_of(name, app.identity)
+            if tunnels.balancer.can_serve(service):
+                try:
+                    return tunnels.service_address(service, app.port)
+                except OSError as error:
+                    why = error.strerror or str(error)
+        raise PortRefused(provider=PROVIDER, kernel=app.identity, port=app.port, why=why)
+
     def _dial(self, place: str, port: int) -> Stream:
-        name, _, kernel = place.partition(BETWEEN)
+        name, _, kernel = place.partition("/")
         workspace = self._loops.clusters[name].loop.workspace
         return require_port_forward(workspace.provider, workspace.cluster).dial(kernel, port)
 

@@ -7,8 +7,9 @@ would reach other apps.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,8 @@ _SAID = {
     "Authorization": ("authorization", "{http.request.header.Authorization}"),
 }
 """What is other for an app than for the gate, with the variables that keep what the client said."""
+_OF_A_BODY = ("Content-Length", "Transfer-Encoding")
+_RETRIES = 3
 _ALLOWED = "{http.reverse_proxy.header.Bai-%s}"
 _TRY_AGAIN = "The server that knows this app does not answer. Please try again in a moment.\n"
 
@@ -224,7 +227,8 @@ def _allowed_responses() -> Iterator[Json]:
         named = dict(zip(("Cookie", "Authorization"), present, strict=True))
         given = [name for name, there in named.items() if there]
         taken = [name for name, there in named.items() if not there]
-        remembered = {"upstream": _ALLOWED % "Upstream", "protocol": _ALLOWED % "Protocol", "passed": "yes"}
+        told = {each: _ALLOWED % each.capitalize() for each in ("upstream", "protocol", "balanced")}
+        remembered = {**told, "passed": "yes"}
         yield {
             "match": {"status_code": [200], "headers": {f"Bai-{name}": ["*"] for name in given}},
             "routes": [
@@ -252,11 +256,33 @@ def _answer_headers() -> Json:
 
 def _proxy_routes(scheme: str) -> list[Json]:
     """To what the gate named. An app's own certificate is nobody's: it is asked over ways that are bai's."""
+    balanced = {"handler": "subroute", "routes": _protocol_routes(partial(_to_service, scheme))}
+    return [
+        {"match": [{"vars": {"balanced": ["yes"]}}], "handle": [balanced], "terminal": True},
+        *_protocol_routes(partial(_to_app, scheme)),
+    ]
+
+
+def _protocol_routes(to: Callable[[Json], Json]) -> list[Json]:
     tls = {"tls": {"insecure_skip_verify": True, "server_name": "{http.request.host}"}}
     return [
-        {"match": [{"vars": {"protocol": ["https"]}}], "handle": [_to_app(scheme, tls)], "terminal": True},
-        {"handle": [_to_app(scheme, {})]},
+        {"match": [{"vars": {"protocol": ["https"]}}], "handle": [to(tls)], "terminal": True},
+        {"handle": [to({})]},
     ]
+
+
+def _to_service(scheme: str, transport: Json) -> Json:
+    """A connection for each request, so that each goes to the replica that has the fewest, and none to one
+    that has just closed it. Where a replica ends without an answer, what only reads is asked of another."""
+    again: Json = {
+        "retries": _RETRIES,
+        "try_interval": _seconds(0.05),
+        "retry_match": [
+            {"method": ["GET", "HEAD", "OPTIONS"], "header": dict.fromkeys(_OF_A_BODY)},
+        ],
+    }
+    once = {**transport, "keep_alive": {"enabled": False}}
+    return _to_app(scheme, once) | {"load_balancing": again}
 
 
 def _to_app(scheme: str, transport: Json) -> Json:

@@ -1,5 +1,5 @@
-"""Ways to ports of kernels, as Caddy dials them: a unix socket for each, behind which its connections are
-dialled by the provider and joined."""
+"""Ways to ports of kernels and services, as Caddy dials them: a unix socket for each, behind which its
+connections are dialled by the provider and joined."""
 
 from __future__ import annotations
 
@@ -13,15 +13,19 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from bai.web.apps.proxy.balancer import Balancer, ServiceWay
 from bai.web.apps.proxy.event_loop import new_event_loop
 from providers.machines.base import Stream
-from providers.machines.relay import Listening, Relay
+from providers.machines.relay import DialledWay, Listening, Relay
 
 Dial = Callable[[str, int], Stream]
 """A kernel's id and its port; raises BaiError, OSError."""
 MOST = 2048
-"""Connections in all, and of one app:"""
+"""Connections in all, and of one app of a session:"""
 MOST_EACH = 512
+MOST_OF_SERVICE = 1024
+"""Of one app of a service: as many requests are under way there."""
+DIALS_OF_SERVICE = 32
 OPEN_FILES = 2 * MOST
 UNUSED = 300.0
 """Seconds after which a way goes that nobody has asked for and nobody uses."""
@@ -54,16 +58,25 @@ class Tunnels:
         self._lock = threading.Lock()
         self._swept = clock()
         self._relay = Relay(MOST, new_event_loop)
+        self.balancer = Balancer()
 
     def address(self, kernel_id: str, port: int) -> str:
         """Where Caddy reaches this port. Raises OSError where no socket can be made."""
+        return self._address((kernel_id, port), partial(self._dig, kernel_id, port))
+
+    def service_address(self, service: str, port: int) -> str:
+        """Where Caddy reaches this port of a service, each connection at the replica that the balancer
+        chooses. Raises OSError where no socket can be made."""
+        return self._address((service, port), partial(self._dig_to_service, service, port))
+
+    def _address(self, key: tuple[str, int], dig: Callable[[float], _Tunnel]) -> str:
         now = self._clock()
         with self._lock:
             if now - self._swept > _SWEEP:
                 self._sweep(now)
-            tunnel = self._open.get((kernel_id, port))
+            tunnel = self._open.get(key)
             if tunnel is None:
-                tunnel = self._open[kernel_id, port] = self._dig(kernel_id, port, now)
+                tunnel = self._open[key] = dig(now)
             tunnel.used = now
             return f"unix/{tunnel.path}"
 
@@ -87,6 +100,18 @@ class Tunnels:
             self._open.clear()
 
     def _dig(self, kernel_id: str, port: int, now: float) -> _Tunnel:
+        path, listener = self._listener(kernel_id, port)
+        way, say = DialledWay(partial(self._dial, kernel_id, port)), partial(self._failed, kernel_id, port)
+        return _Tunnel(path, self._relay.listen(listener, way, say, MOST_EACH), now)
+
+    def _dig_to_service(self, service: str, port: int, now: float) -> _Tunnel:
+        path, listener = self._listener(service, port)
+        way = ServiceWay(self.balancer, service, port, self._dial)
+        say = partial(self._failed, service, port)
+        listening = self._relay.listen(listener, way, say, MOST_OF_SERVICE, DIALS_OF_SERVICE)
+        return _Tunnel(path, listening, now)
+
+    def _listener(self, kernel_id: str, port: int) -> tuple[Path, socket.socket]:
         # A path of a socket holds 107 bytes, and a kernel's id may be longer than that.
         name = hashlib.sha256(f"{port} {kernel_id}".encode()).hexdigest()[:32]
         path = self.folder / name
@@ -98,9 +123,7 @@ class Tunnels:
         except OSError:
             listener.close()
             raise
-        dial, say = partial(self._dial, kernel_id, port), partial(self._failed, kernel_id, port)
-        listening = self._relay.listen(listener, dial, say, MOST_EACH)
-        return _Tunnel(path, listening, now)
+        return path, listener
 
     def _failed(self, kernel_id: str, port: int, why: str) -> None:
         """The log hears of each reason once: a page that waits for an app asks every few seconds."""

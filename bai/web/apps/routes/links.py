@@ -41,7 +41,8 @@ def share_app(
     request: Request, cluster: Cluster, user: Viewer, project: Part, session: Part, app: Part, wish: LinkWish
 ) -> AppLinkAnswer:
     """For who may open the app. The link ends at its time, no later than the cluster's AppProxy allows, and
-    when the session is replaced; that to a service, when this is removed or has another owner. It stands in the audit when it is made, and when it is first used."""
+    when the session is replaced; that to a service when this is removed or has another owner. It stands in
+    the audit when it is made, and when it is first used."""
     table: AppTable = request.app.state.apps
     site = table.site(cluster.name)
     found = site.named(project, session, app) if site is not None else None

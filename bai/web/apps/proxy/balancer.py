@@ -1,0 +1,231 @@
+"""Which replica of a service gets the next connection, and how many each one has.
+
+Of those that get a part of the requests, are ready and are not about to stop: first a generation, by the
+weights; then the replica with the fewest open connections. One that could not be reached is passed over for a
+moment, while there are others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+from providers.machines.base import Stream
+from providers.machines.relay import BROKEN, dialled, reason
+
+SKIPPED = 3.0
+"""Seconds for which one that could not be reached is passed over; then one connection tries it again."""
+DIAL_LIMIT = 5.0
+"""Seconds in which a replica has to take a connection."""
+MOST_TRIES = 8
+"""Replicas that one connection tries."""
+TOLD_EVERY = 5.0
+"""Seconds between two words about what a replica still has to do before it stops."""
+_TICK = 0.25
+"""Most seconds without looking whether all of it ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """`place`: its main container, as it is dialled. `weight`: its part compared with others'; `listening`:
+    where it really serves a port of its document; `ready`: whether it answers just now."""
+
+    place: str
+    generation: str
+    weight: float
+    listening: Callable[[int], int]
+    ready: Callable[[], bool]
+
+
+@dataclass(slots=True)
+class _Service:
+    replicas: Sequence[Replica]
+    owed: dict[str, float] = field(default_factory=dict)
+    """By generation, for turns that follow the weights exactly."""
+
+
+class Balancer:
+    """May be used from several threads. Services and places begin with their cluster's name and a `/`;
+    `clock`: seconds."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._services: dict[str, _Service] = {}
+        self._changed = threading.Condition()
+        self._open: Counter[str] = Counter()
+        self._failed: dict[str, float] = {}
+        """Place → until when it is passed over."""
+        self._tried_again: set[str] = set()
+        self._away: dict[str, bool] = {}
+        """Place that gets nothing → whether somebody waits for its end just now."""
+        self._turns = itertools.count(1)
+        self._last: dict[str, int] = {}
+
+    def update(self, cluster: str, services: Mapping[str, Sequence[Replica]]) -> None:
+        """All services of a cluster as they are from now on. Who is waited for still gets nothing."""
+        prefix = f"{cluster}/"
+        with self._changed:
+            before = {name: each for name, each in self._services.items() if name.startswith(prefix)}
+            for name in before:
+                del self._services[name]
+            for name, replicas in services.items():
+                known = before.get(name)
+                self._services[name] = _Service(replicas, known.owed if known is not None else {})
+            places = {each.place for replicas in services.values() for each in replicas}
+            for place in [each for each in self._away if each.startswith(prefix)]:
+                if not self._away[place]:
+                    del self._away[place]
+            for kept in (self._failed, self._last):
+                for place in [each for each in kept if each.startswith(prefix) and each not in places]:
+                    del kept[place]
+
+    def can_serve(self, service: str) -> bool:
+        """Whether there is a replica to choose."""
+        with self._changed:
+            return bool(self._candidates(service, ()))
+
+    def choose(self, service: str, tried: Collection[str]) -> Replica | None:
+        """The replica that the next connection goes to, which counts as open from now on: until `lost` or
+        `over`. `tried`: places that it does not go to. None where there is none."""
+        with self._changed:
+            them = self._candidates(service, tried)
+            now = self._clock()
+            fit = [each for each in them if self._is_fit(each.place, now)] or them
+            if not fit:
+                return None
+            generation = self._next_generation(self._services[service], {each.generation for each in fit})
+            equal = [each for each in fit if each.generation == generation]
+            chosen = min(equal, key=lambda each: (self._open[each.place], self._last.get(each.place, 0)))
+            self._open[chosen.place] += 1
+            self._last[chosen.place] = next(self._turns)
+            if chosen.place in self._failed:
+                self._tried_again.add(chosen.place)
+            return chosen
+
+    def reached(self, place: str) -> None:
+        """It has taken the connection."""
+        with self._changed:
+            self._failed.pop(place, None)
+            self._tried_again.discard(place)
+
+    def lost(self, place: str) -> None:
+        """It could not be reached."""
+        with self._changed:
+            self._failed[place] = self._clock() + SKIPPED
+            self._close(place)
+
+    def over(self, place: str) -> None:
+        """The connection has ended."""
+        with self._changed:
+            self._close(place)
+
+    def connections(self, place: str) -> int:
+        with self._changed:
+            return self._open[place]
+
+    def drain(self, place: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> int:
+        """Nothing new for it; comes back when nothing is left, after `grace` seconds, and soon after `stop`
+        is set, with the connections that are left. `waits` hears of them, now and then."""
+        begun = self._clock()
+        told = begun - TOLD_EVERY
+        with self._changed:
+            self._away[place] = True
+        try:
+            while True:
+                with self._changed:
+                    left, now = self._open[place], self._clock()
+                    if not left or stop.is_set() or now >= begun + grace:
+                        return left
+                    if now < told + TOLD_EVERY:
+                        self._changed.wait(min(_TICK, begun + grace - now))
+                        continue
+                waits(left)
+                told = now
+        finally:
+            with self._changed:
+                self._away[place] = False
+
+    def _candidates(self, service: str, tried: Collection[str]) -> list[Replica]:
+        known = self._services.get(service)
+        return [
+            each
+            for each in (known.replicas if known is not None else ())
+            if each.weight > 0 and each.place not in self._away and each.place not in tried and each.ready()
+        ]
+
+    def _is_fit(self, place: str, now: float) -> bool:
+        until = self._failed.get(place)
+        return until is None or (now >= until and place not in self._tried_again)
+
+    def _close(self, place: str) -> None:
+        self._tried_again.discard(place)
+        self._open[place] -= 1
+        if self._open[place] <= 0:
+            del self._open[place]
+        self._changed.notify_all()
+
+    @staticmethod
+    def _next_generation(service: _Service, among: Collection[str]) -> str:
+        """Each in turn, and in the long run as often as its weight says."""
+        weights = dict.fromkeys(sorted(among), 0.0)
+        for each in service.replicas:
+            if each.weight > 0 and each.generation in weights:
+                weights[each.generation] += each.weight
+        owed = {name: service.owed.get(name, 0.0) + weight for name, weight in weights.items()}
+        chosen = max(owed, key=lambda name: owed[name])
+        owed[chosen] -= sum(weights.values())
+        service.owed = owed
+        return chosen
+
+
+class ServiceWay:
+    """The way to one port of a service, for a relay: each connection to a replica, and to the next one where
+    that is not reached. `dial`: a place and its port; raises BaiError, OSError."""
+
+    def __init__(
+        self, balancer: Balancer, service: str, port: int, dial: Callable[[str, int], Stream],
+        limit: float = DIAL_LIMIT,
+    ) -> None:  # fmt: skip
+        self._balancer, self._service, self._port = balancer, service, port
+        self._dial, self._limit = dial, limit
+        self._places: dict[Stream, str] = {}
+
+    async def connect(self) -> Stream:
+        """Raises ConnectionError."""
+        tried: dict[str, str] = {}
+        while len(tried) < MOST_TRIES and (replica := self._balancer.choose(self._service, tried)):
+            try:
+                stream = await self._reach(replica)
+            except BROKEN as error:
+                tried[replica.place] = _why(error)
+            else:
+                self._places[stream] = replica.place
+                return stream
+        told = "; ".join(f"{place}: {why}" for place, why in tried.items())
+        raise ConnectionError(told or "no replica is ready")
+
+    def over(self, stream: Stream) -> None:
+        self._balancer.over(self._places.pop(stream))
+
+    async def _reach(self, replica: Replica) -> Stream:
+        try:
+            port = replica.listening(self._port)
+            stream = await asyncio.wait_for(dialled(partial(self._dial, replica.place, port)), self._limit)
+        except BROKEN:
+            self._balancer.lost(replica.place)
+            raise
+        except BaseException:
+            self._balancer.over(replica.place)
+            raise
+        self._balancer.reached(replica.place)
+        return stream
+
+
+def _why(error: BaseException) -> str:
+    return "it takes no connection" if isinstance(error, TimeoutError) else reason(error)
