@@ -135,9 +135,7 @@ class Requests:
     def follow(self, plan: Plan, actual: Actual) -> None:
         self.log.append("follow")
 
-    def drain(
-        self, kernel: str, grace: float, waits: Callable[[int], None], stop: threading.Event
-    ) -> None:
+    def drain(self, kernel: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> None:
         self.log.append(f"drain {kernel.split('-')[-2]} {grace:g}")
         waits(3)
         if self.killed:

@@ -10,7 +10,7 @@ from reconciler.values.services.pattern import replica_ref
 from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
-    from reconciler.values.services.status import ReplicaStatus, ServiceStatus
+    from reconciler.values.services.status import ServiceStatus
     from reconciler.values.state import Actual
 
 _MOST_REASONS = 3
@@ -30,7 +30,7 @@ def standing_of(status: ServiceStatus | None) -> ServiceStanding:
         return ServiceStanding("PENDING", "it was not planned yet")
     if status.count("ready"):
         return ServiceStanding("RUNNING")
-    return _waiting([*map(_replica_text, status.replicas)])
+    return _waiting([_replica_text(each.session, each.phase, each.why) for each in status.replicas])
 
 
 def observed_standing(service: str, actual: Actual) -> ServiceStanding:
@@ -41,7 +41,7 @@ def observed_standing(service: str, actual: Actual) -> ServiceStanding:
         if phase == "RUNNING" and (answer is None or answer.ready):
             return ServiceStanding("RUNNING")
         why = answer.why if answer is not None and phase == "RUNNING" else ""
-        waits.append(f"{ref_of(identity).name} is {why or phase}")
+        waits.append(_replica_text(identity, phase, why))
     return _waiting(waits)
 
 
@@ -55,9 +55,8 @@ def _replicas(service: str, actual: Actual) -> Iterator[tuple[str, str]]:
             yield identity, existing.phase
 
 
-def _replica_text(replica: ReplicaStatus) -> str:
-    why = f" ({replica.why})" if replica.why else ""
-    return f"{ref_of(replica.session).name} is {replica.phase}{why}"
+def _replica_text(identity: str, phase: str, why: str) -> str:
+    return f"{ref_of(identity).name} is {phase}{f' ({why})' if why else ''}"
 
 
 def _waiting(waits: list[str]) -> ServiceStanding:

@@ -55,7 +55,9 @@ def test_there_is_none_of_an_unknown_service(balancer: Balancer) -> None:
 
 def test_only_those_with_a_weight_that_are_ready(balancer: Balancer) -> None:
     ready = {"a", "b"}
-    balancer.update("c", {WEB: [replica("a", ready=ready), replica("b", weight=0), replica("c", ready=ready)]})
+    balancer.update(
+        "c", {WEB: [replica("a", ready=ready), replica("b", weight=0), replica("c", ready=ready)]}
+    )
     assert {chosen(balancer) for _ in range(4)} == {"a"}
     ready.add("c")
     assert {chosen(balancer) for _ in range(4)} == {"a", "c"}
