@@ -15,11 +15,12 @@ Wave = tuple[str, ...]
 @dataclass(frozen=True, slots=True)
 class Occupant:
     """Somebody on a node. `stays`: why it cannot be made to leave; empty when it can. `moved`: it goes on
-    somewhere else."""
+    somewhere else. `service`: whose replica it is, which the service replaces elsewhere before it goes."""
 
     who: str
     stays: str = ""
     moved: bool = False
+    service: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,8 @@ class NodeRollout:
 
     `causes`: every node that is to be provisioned, and why; `waits`: those that cannot be, and why not. Nodes
     of the first of `waves` are emptied and provisioned by this plan; `closed` ones take nothing new, because
-    nothing but their sessions' end is waited for.
+    nothing but their sessions' end is waited for. `clearing`: those of them that only replicas keep from
+    their turn, which their services move elsewhere.
     """
 
     rules: Provisioning
@@ -38,6 +40,7 @@ class NodeRollout:
     waves: tuple[Wave, ...] = ()
     waits: Mapping[str, str] = field(default_factory=dict)
     closed: frozenset[str] = frozenset()
+    clearing: frozenset[str] = frozenset()
     occupants: Mapping[str, tuple[Occupant, ...]] = field(default_factory=dict)
 
     @property

@@ -20,7 +20,7 @@ from planner.model.types import (
 )
 from providers.foreign_use import OutsideQuota
 from reconciler.values.documents.session_subjects import session_domain, session_user
-from reconciler.values.services.pattern import SPREAD_ANNOTATION
+from reconciler.values.services.pattern import SPREAD_ANNOTATION, service_of
 from schemas.hardware.model import Hardware
 from schemas.kinds.node import Node
 from schemas.kinds.quota import Quota
@@ -28,10 +28,9 @@ from schemas.kinds.resource_group import ResourceGroup
 from schemas.kinds.session import Session
 from schemas.repository.repository import Repository
 from schemas.repository.storage_nodes import nodes_with_volumes
-from schemas.values.envelope import GENERATION_LABEL, SERVICE_LABEL
+from schemas.values.envelope import GENERATION_LABEL
 from schemas.values.once_per_value import last_per_value
 from schemas.values.quantities import is_exclusive
-from schemas.values.resource_ref import identity_of
 
 
 def node_info(node: Node, hardware: Hardware, group: str) -> NodeInfo:
@@ -190,15 +189,12 @@ def _session_request(
 
 
 def _replica_of(session: Session) -> ServiceReplica | None:
-    labels, project = session.metadata.labels, session.metadata.project
-    if SERVICE_LABEL not in labels:
+    service = service_of(session)
+    if not service:
         return None
+    generation = session.metadata.labels.get(GENERATION_LABEL, "")
     packed = session.metadata.annotations.get(SPREAD_ANNOTATION) == "pack"
-    return ServiceReplica(
-        identity_of("Service", labels[SERVICE_LABEL], project),
-        labels.get(GENERATION_LABEL, ""),
-        "pack" if packed else "spread",
-    )
+    return ServiceReplica(service, generation, "pack" if packed else "spread")
 
 
 def designated_nodes(session: Session, repository: Repository) -> frozenset[str]:

@@ -41,7 +41,8 @@ def prepare(request: PlanRequest) -> PlanContext:
     desired, services = request.desired, NO_ROLLOUTS
     if not options.destroy:
         memory = request.memory.of(ExpansionMemory)
-        desired, services = expand_services(desired, actual, leaving_nodes(desired, actual), time, memory)
+        leaving = leaving_nodes(desired, actual, _rollout_before_services(request))
+        desired, services = expand_services(desired, actual, leaving, time, memory)
     refuse_provider_change(desired, actual)
     nodes, warnings = node_infos(desired, actual)
     targets = (*options.targets, *replicas_of(options.targets, services.statuses))
@@ -64,6 +65,16 @@ def prepare(request: PlanRequest) -> PlanContext:
     rollout = None if options.destroy else plan_rollout(desired, actual, context.may_change, context.without)
     around = request.memory.around(_around_sessions(request, scope, rollout))
     return replace(context, rollout=rollout, nodes=_cordon(nodes, rollout), around=around)
+
+
+def _rollout_before_services(request: PlanRequest) -> NodeRollout | None:
+    """The node rollout as far as services have to know it: which nodes wait for them. A plan for some targets
+    moves no replicas for the sake of nodes, which it may not change."""
+    desired, actual, options = request.desired, request.actual, request.options
+    if not desired.services or not actual.complete or options.targets:
+        return None
+    without = frozenset(options.without)
+    return plan_rollout(desired, actual, lambda identity: identity not in without, without, expanded=False)
 
 
 def _around_sessions(

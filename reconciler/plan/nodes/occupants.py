@@ -10,6 +10,7 @@ from reconciler.provisioning.reasons import provision_reason
 from reconciler.values.adoption import placement_of
 from reconciler.values.documents.local_nodes import LOCAL_ADDRESSES
 from reconciler.values.records import HOLDING
+from reconciler.values.services.pattern import replica_ref
 from reconciler.values.session_phase import ENDED, LIVE
 from reconciler.values.state import Actual, Desired, Existing
 from schemas.kinds.node import Node
@@ -17,14 +18,15 @@ from schemas.values.resource_ref import ref_of
 
 
 def node_occupants(
-    desired: Desired, actual: Actual, touched: frozenset[str]
+    desired: Desired, actual: Actual, touched: frozenset[str], *, expanded: bool = True
 ) -> dict[str, tuple[Occupant, ...]]:
-    """Node → who is there. `touched`: the sessions that this plan may change."""
+    """Node → who is there. `touched`: the sessions that this plan may change; `expanded`: whether what is
+    desired holds the replicas that stay, so that one which is not among them goes now."""
     nodes = {node.name: node for node in desired.nodes}
     found: dict[str, list[Occupant]] = {}
     for existing in actual.existing.values():
         for node in sorted(occupied_nodes(existing)):
-            one = _occupant(existing, nodes.get(node), desired, touched)
+            one = _occupant(existing, nodes.get(node), desired, touched, expanded)
             found.setdefault(node, []).append(one)
     here = [node.name for node in desired.nodes if node.spec.address in LOCAL_ADDRESSES]
     for hold in actual.holds:
@@ -61,7 +63,9 @@ def resources_to_evacuate(actual: Actual, chosen: Collection[str]) -> tuple[str,
     )
 
 
-def _occupant(existing: Existing, node: Node | None, desired: Desired, touched: frozenset[str]) -> Occupant:
+def _occupant(
+    existing: Existing, node: Node | None, desired: Desired, touched: frozenset[str], expanded: bool
+) -> Occupant:
     force = node is not None and node.spec.drain.force
     session = desired.sessions().get(existing.id)
     if existing.id not in touched:
@@ -69,6 +73,10 @@ def _occupant(existing: Existing, node: Node | None, desired: Desired, touched: 
     unseen = {*existing.away.values(), *(ghost.node for ghost in existing.recorded.ghosts)}
     if node is not None and node.name in unseen and not force:
         return Occupant(existing.id, "it may still run there, where nobody can ask")
+    replica = replica_ref(existing.id, existing.recorded.document)
+    service = replica.service if replica is not None and replica.service in desired.services else ""
+    if service and not force and not (session is None and expanded):
+        return Occupant(existing.id, f"{service} replaces it elsewhere first", service=service)
     if session is None:
         return Occupant(existing.id)
     if force or may_be_drained(session, existing):

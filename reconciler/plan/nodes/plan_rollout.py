@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from reconciler.plan.node_rollout import NodeRollout, Occupant, Wave
@@ -20,10 +20,16 @@ _SHOWN = 3
 
 
 def plan_rollout(
-    desired: Desired, actual: Actual, may_change: Callable[[str], bool], without: frozenset[str] = frozenset()
+    desired: Desired,
+    actual: Actual,
+    may_change: Callable[[str], bool],
+    without: frozenset[str] = frozenset(),
+    *,
+    expanded: bool = True,
 ) -> NodeRollout | None:
     """None where no node is to be provisioned. `may_change`: whether this plan may change a resource;
-    `without`: those that are left alone for a while."""
+    `without`: those that are left alone for a while; `expanded`: whether what is desired holds services'
+    replicas."""
     provision_status = actual.provision_status
     if provision_status is None:
         return None
@@ -35,13 +41,14 @@ def plan_rollout(
     if not causes:
         return None
     touched = frozenset(identity for identity in actual.existing if may_change(identity))
-    occupants = node_occupants(desired, actual, touched)
+    occupants = node_occupants(desired, actual, touched, expanded=expanded)
     candidates = _Candidates(desired, actual, provision_status, causes, occupants, may_change, without)
     rules = _provisioning_rules(desired)
     most = rules.most_unavailable(len(desired.nodes))
     order, waits = candidates.waves(rules, most)
-    closed = frozenset[str]() if order else candidates.closed(waits, most)
-    return NodeRollout(rules, most, causes, order, waits, closed, occupants)
+    clearing = candidates.clearing(rules, most, order)
+    closed = frozenset[str]() if order else candidates.closed(waits, most - len(clearing))
+    return NodeRollout(rules, most, causes, order, waits, closed | clearing, clearing, occupants)
 
 
 def _provisioning_rules(desired: Desired) -> Provisioning:
@@ -98,11 +105,43 @@ class _Candidates:
         waiting = [
             name
             for name in waits
-            if any(blocking_occupants(self.occupants, name)) and self.may_change(identity_of("Node", name))
+            if any(blocking_occupants(self.occupants, name))
+            and not self._only_services_stay(name)
+            and self.may_change(identity_of("Node", name))
         ]
         waiting = [name for name in waiting if name not in self.provision_status.unreached]
         room = max(0, most - len(self.unavailable()))
         return frozenset(sorted(waiting, key=lambda name: (len(self.occupants[name]), name))[:room])
+
+    def clearing(self, rules: Provisioning, most: int, order: Sequence[Wave]) -> frozenset[str]:
+        """The nodes of a next wave that are kept from it by services alone, which move their replicas: as
+        many as may be out of use beside the wave of this plan. None while a node that failed goes first, nor
+        before this plan's canary has proven their profile."""
+        if self._failed_node():
+            return frozenset()
+        nodes, down, proven = (
+            {node.name: node for node in self.desired.nodes},
+            self.unavailable(),
+            self._proven_profiles(),
+        )
+        found = [
+            self._candidate(nodes[name], down)
+            for name in self.causes
+            if self._only_services_stay(name) and self.may_change(identity_of("Node", name))
+        ]
+        if order and rules.canary:
+            found = [one for one in found if one.profile in proven]
+        busy = [self._candidate(nodes[name], down) for name in (order[0] if order else ())]
+        taken = len(down) + sum(one.serves for one in busy)
+        waves = plan_waves(found, most=most, down=taken, canary=rules.canary, proven=proven)
+        return frozenset(waves[0]) if waves else frozenset()
+
+    def _only_services_stay(self, name: str) -> bool:
+        """Whether nothing keeps a node from its turn but replicas, which go when others are ready."""
+        if self.provision_status.problem or name in self.provision_status.unreached:
+            return False
+        stays = list(blocking_occupants(self.occupants, name))
+        return bool(stays) and all(one.service for one in stays)
 
     def _obstacle(self, name: str) -> str:
         """Why a node cannot be provisioned now; empty when it can."""
@@ -134,7 +173,7 @@ class _Candidates:
             serves=not idle and name not in down,
             down=name in down,
             resumed=self.causes[name].resumed,
-            moves=len({one.who for one in self.occupants.get(name, ()) if one.moved}),
+            moves=len({one.who for one in self.occupants.get(name, ()) if one.moved or one.service}),
         )
 
     def _proven_profiles(self) -> frozenset[str]:

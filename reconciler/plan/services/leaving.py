@@ -4,18 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from reconciler.plan.node_rollout import NodeRollout
 from reconciler.values.state import Actual, Desired
+from schemas.values.resource_ref import ref_of
 
 
-def leaving_nodes(desired: Desired, actual: Actual) -> Mapping[str, str]:
-    """Node → what it has become: drained, or no longer among the documents."""
+def leaving_nodes(desired: Desired, actual: Actual, rollout: NodeRollout | None) -> Mapping[str, str]:
+    """Node → what it has become: drained, no longer among the documents, or next to be provisioned.
+
+    `rollout`: as it stands before services have decided anything; None where no node is provisioned. A node
+    whose drain is forced is not among them: its sessions are stopped there at once.
+    """
     if not desired.services:
         return {}
     nodes = {node.name: node for node in desired.nodes}
-    found = {name: "drained" for name, node in nodes.items() if node.spec.state == "drained"}
-    for existing in actual.existing.values():
-        placement = existing.recorded.placement
-        for part in placement.kernels if placement is not None else ():
-            if part.node not in nodes:
-                found[part.node] = "not in the repository"
+    found = dict.fromkeys(rollout.clearing if rollout is not None else (), "to be provisioned")
+    for name, node in nodes.items():
+        if node.spec.state == "drained" and not node.spec.drain.force:
+            found[name] = "drained"
+    for identity in actual.existing.keys() - desired.sessions().keys():
+        placement = actual.existing[identity].recorded.placement
+        if placement is not None and ref_of(identity).kind == "Session":
+            gone = {part.node for part in placement.kernels} - nodes.keys()
+            found |= dict.fromkeys(sorted(gone), "not in the repository")
     return found

@@ -78,6 +78,12 @@ def replica_session(
     return pattern.model_copy(update={"metadata": metadata})
 
 
+def service_of(session: Session) -> str:
+    """The identity of the service whose replica a session is; empty for any other."""
+    name = session.metadata.labels.get(SERVICE_LABEL)
+    return identity_of("Service", name, session.metadata.project) if name is not None else ""
+
+
 @dataclass(frozen=True, slots=True)
 class ReplicaRef:
     """Whose replica a session is."""

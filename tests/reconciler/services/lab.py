@@ -1,0 +1,116 @@
+"""A cluster with services whose replicas really run, in a fake world, and get ready some time after they were
+started."""
+
+from __future__ import annotations
+
+import textwrap
+from collections import Counter
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+
+from reconciler.values.plan import Plan
+from reconciler.values.services.pattern import ServicePattern, pattern_of, replica_ref
+from reconciler.values.services.readiness import Readiness
+from reconciler.values.services.status import ServiceStatus
+from reconciler.values.state import Actual, Desired
+from schemas.kinds.service import Service
+from tests.reconciler.lab import BASE
+from tests.reconciler.nodes.lab import NodeLab
+from tests.reconciler.services.world import pattern_session
+
+WARM_UP = 10.0
+
+
+def service(spec: str = "", *, template: str = "", name: str = "web", cpu: int = 1) -> str:
+    """A service's document; `spec` and `template` are YAML flow pairs."""
+    inner = f"resourceGroup: default, command: [serve], resources: {{cpu: {cpu}, memory: 1GiB}}"
+    return textwrap.dedent(f"""
+        apiVersion: bai/v1
+        kind: Service
+        metadata: {{name: {name}, project: p}}
+        spec: {{template: {{{inner}{", " + template if template else ""}}}{", " + spec if spec else ""}}}
+        """)
+
+
+@lru_cache
+def _pattern(wanted: str) -> ServicePattern:
+    item = Service.model_validate_json(wanted)
+    return pattern_of(item, pattern_session(item))
+
+
+class ServiceLab(NodeLab):
+    """Nodes n1 ... have a profile where `provisioned`. A replica is ready `WARM_UP` seconds after its start,
+    unless its generation is one of `never_ready`."""
+
+    def __init__(self, folder: Path, *, nodes: int = 3, rules: str = "", provisioned: bool = False) -> None:
+        super().__init__(folder, nodes=nodes, rules=rules)
+        self.never_ready: set[str] = set()
+        self.watched: list[tuple[int, int]] = []
+        """Replicas that were ready, and that there were, at the end of each pass."""
+        if provisioned:
+            self.roll()
+        else:
+            self.write({"base": BASE})
+
+    def desired(self) -> Desired:
+        found = super().desired()
+        if found.services:
+            return found
+        services = {
+            identity: _pattern(item.model_dump_json(by_alias=True))
+            for identity, item in found.resources.items()
+            if isinstance(item, Service)
+        }
+        return replace(found, services=services) if services else found
+
+    def actual(self, *, offline: bool = False, check: bool = False) -> Actual:
+        found, now = super().actual(offline=offline, check=check), self.world.clock.now()
+        readiness = {}
+        for identity, existing in found.existing.items():
+            ref = replica_ref(identity, existing.recorded.document)
+            if ref is None or existing.phase != "RUNNING" or existing.away:
+                continue
+            began = existing.recorded.started_at or now
+            ready = ref.generation not in self.never_ready and now >= began + WARM_UP
+            since = began + WARM_UP if ready else began
+            readiness[identity] = Readiness(ready, since, "" if ready else "nothing listens")
+        return replace(found, readiness=readiness)
+
+    def turn(self, seconds: float = 5.0) -> Plan:
+        """One pass of the loop: look, plan, apply; and some time goes by."""
+        self.refresh()
+        plan = self.plan_nodes()
+        result = self.apply(plan)
+        assert result.ok, [each for each in result.results if each.outcome != "done"]
+        self.world.clock.sleep(seconds)
+        seen = self.actual()
+        there = [each for each in self.replicas() if not seen.existing[each].away]
+        ready = sum(each in seen.readiness and seen.readiness[each].ready for each in there)
+        self.watched.append((ready, len(self.replicas())))
+        return plan
+
+    def settle(self, most: int = 60) -> Plan:
+        """Until nothing changes any more, and every service is complete or was given up."""
+        for _ in range(most):
+            plan = self.turn()
+            phases = {status.phase for status in plan.services}
+            if not plan.changes and not phases & {"progressing"}:
+                return plan
+        raise AssertionError(f"still going on: {plan.changes} {plan.services} {plan.warnings}")
+
+    def status(self) -> ServiceStatus:
+        (found,) = self.plan_nodes().services
+        return found
+
+    def replicas(self) -> dict[str, str]:
+        """Replica that runs → its node."""
+        found = {}
+        for identity, record in self.store.recorded("here").items():
+            if replica_ref(identity, record.document) is not None and record.placement is not None:
+                found[identity] = record.placement.kernels[0].node
+        return found
+
+    def spread(self) -> Counter[str]:
+        """Node → replicas on it."""
+        return Counter(self.replicas().values())
