@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from providers.fake_provisioner import NodeFault
-from tests.reconciler.lab import session
+from tests.reconciler.lab import BASE, session
 from tests.reconciler.nodes.lab import profile
 from tests.reconciler.services.lab import ServiceLab, service
 
@@ -204,3 +204,68 @@ def test_while_a_failed_node_is_left_alone_no_other_is_cleared(tmp_path: Path) -
     lab.apply(lab.plan_nodes(), parallel=1)
     plan = lab.plan_nodes(without=[f"Node/{empty}"])
     assert not [each for each in plan.changes if each.id.startswith("Session/")]
+
+
+# Nodes that are lost
+
+
+def _with_node_loss(lab: ServiceLab, after: str) -> None:
+    rule = f"metadata: {{name: default}}\nspec: {{nodeLoss: {{after: {after}, then: reschedule}}}}"
+    lab.write({"base": BASE.replace("metadata: {name: default}\nspec: {}", rule)})
+
+
+def test_replicas_of_a_lost_node_run_elsewhere_after_its_groups_grace_at_the_latest(lab: ServiceLab) -> None:
+    _with_node_loss(lab, "60s")
+    lab.write({"web": service("replicas: 3", template="type: inference, restart: {policy: always}")})
+    lab.settle()
+    home = min(lab.spread())
+    lab.world.down[home] = "no answer"
+    for _ in range(9):
+        lab.turn(10)
+    assert home not in lab.spread() and len(lab.replicas()) == 3
+    assert lab.watched[-1] == (3, 3) and min(ready for ready, _ in lab.watched[1:]) >= 2
+    assert lab.status().phase == "complete"
+    del lab.world.down[home]
+    for _ in range(2):
+        lab.turn(10)
+    kernels = [each for each in lab.world.kernels.values() if each.ended is None]
+    assert len(kernels) == 3 and home not in {each.spec.labels.node for each in kernels}
+
+
+def test_a_lost_node_that_is_drained_too_blocks_nothing(lab: ServiceLab) -> None:
+    _with_node_loss(lab, "60s")
+    lab.write({"web": service("replicas: 2")})
+    lab.settle()
+    home = min(lab.spread())
+    lab.world.down[home] = "no answer"
+    lab.set_node(home, "state: drained")
+    for _ in range(6):
+        lab.turn(10)
+    assert home not in lab.spread() and lab.watched[-1][0] == 2
+
+
+# Pushed out for others
+
+
+def _with_preemption(lab: ServiceLab) -> None:
+    rule = "metadata: {name: default}\nspec: {preemption: {mode: priority, minimumRunTime: 0s}}"
+    lab.write({"base": BASE.replace("metadata: {name: default}\nspec: {}", rule)})
+
+
+@pytest.mark.parametrize(("unavailable", "left"), [(0, 2), (1, 2), (2, 1)])
+def test_sessions_push_out_no_more_replicas_than_the_service_can_do_without(
+    lab: ServiceLab, unavailable: int, left: int
+) -> None:
+    _with_preemption(lab)
+    rules = f"replicas: 3, update: {{surge: 0, unavailable: {unavailable}}}"
+    rules = rules if unavailable else "replicas: 3"
+    lab.write({"web": service(rules, template="preemptible: true, priority: 1", cpu=6)})
+    lab.settle()
+    wants = "resourceGroup: default, priority: 50, resources: {cpu: 6, memory: 1GiB}"
+    lab.write({"urgent": "---".join(session(f"u{at}", wants) for at in range(3))})
+    for _ in range(5):
+        plan = lab.turn()
+        assert lab.watched[-1][0] >= left
+    waiting = [wait for wait in plan.waits if wait.session.startswith("Session/p/u")]
+    assert len(waiting) == left
+    assert "services need" in waiting[0].reasons[-1].message
