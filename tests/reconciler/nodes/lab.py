@@ -99,6 +99,7 @@ class NodeLab(Lab):
                 self.world.clock,
                 self.storage,
                 ProvisionerAccess(self.provisioner, self.endpoints()),
+                readiness=self.readiness,
             ),
             holder="tester",
             parallel=parallel,

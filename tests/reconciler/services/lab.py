@@ -5,19 +5,17 @@ from __future__ import annotations
 
 import textwrap
 from collections import Counter
+from collections.abc import Collection, Mapping
 from dataclasses import replace
-from functools import lru_cache
 from pathlib import Path
 
 from reconciler.values.plan import Plan
-from reconciler.values.services.pattern import ServicePattern, pattern_of, replica_ref
+from reconciler.values.services.pattern import replica_ref
 from reconciler.values.services.readiness import Readiness
 from reconciler.values.services.status import ServiceStatus
-from reconciler.values.state import Actual, Desired
-from schemas.kinds.service import Service
+from reconciler.values.state import Actual
 from tests.reconciler.lab import BASE
 from tests.reconciler.nodes.lab import NodeLab
-from tests.reconciler.services.world import pattern_session
 
 WARM_UP = 10.0
 
@@ -31,12 +29,6 @@ def service(spec: str = "", *, template: str = "", name: str = "web", cpu: int =
         metadata: {{name: {name}, project: p}}
         spec: {{template: {{{inner}{", " + template if template else ""}}}{", " + spec if spec else ""}}}
         """)
-
-
-@lru_cache
-def _pattern(wanted: str) -> ServicePattern:
-    item = Service.model_validate_json(wanted)
-    return pattern_of(item, pattern_session(item))
 
 
 class ServiceLab(NodeLab):
@@ -53,21 +45,14 @@ class ServiceLab(NodeLab):
         else:
             self.write({"base": BASE})
 
-    def desired(self) -> Desired:
-        found = super().desired()
-        if found.services:
-            return found
-        services = {
-            identity: _pattern(item.model_dump_json(by_alias=True))
-            for identity, item in found.resources.items()
-            if isinstance(item, Service)
-        }
-        return replace(found, services=services) if services else found
-
     def actual(self, *, offline: bool = False, check: bool = False) -> Actual:
-        found, now = super().actual(offline=offline, check=check), self.world.clock.now()
-        readiness = {}
-        for identity, existing in found.existing.items():
+        found = super().actual(offline=offline, check=check)
+        return replace(found, readiness=self.readiness(found, found.existing))
+
+    def readiness(self, found: Actual, relied: Collection[str]) -> Mapping[str, Readiness]:
+        now, readiness = self.world.clock.now(), {}
+        for identity in relied:
+            existing = found.existing[identity]
             ref = replica_ref(identity, existing.recorded.document)
             if ref is None or existing.phase != "RUNNING" or existing.away:
                 continue
@@ -75,7 +60,7 @@ class ServiceLab(NodeLab):
             ready = ref.generation not in self.never_ready and now >= began + WARM_UP
             since = began + WARM_UP if ready else began
             readiness[identity] = Readiness(ready, since, "" if ready else "nothing listens")
-        return replace(found, readiness=readiness)
+        return readiness
 
     def turn(self, seconds: float = 5.0) -> Plan:
         """One pass of the loop: look, plan, apply; and some time goes by."""
