@@ -34,13 +34,21 @@ BROKEN = (OSError, EOFError, BaiError)
 
 
 class Way(Protocol):
-    """Where connections lead to."""
+    """Where one connection leads to: `wait`, then `connect`, and what that gave is `over` at last."""
+
+    async def wait(self) -> None:
+        """Until it can be connected: this counts for no limit."""
+        ...
 
     async def connect(self) -> Stream:
         """Raises one of BROKEN."""
         ...
 
-    def over(self, stream: Stream) -> None:
+    def answered(self) -> None:
+        """The first bytes have come back."""
+        ...
+
+    def over(self) -> None:
         """What `connect` gave is closed."""
         ...
 
@@ -51,20 +59,25 @@ class DialledWay:
 
     dial: Callable[[], Stream]
 
+    async def wait(self) -> None:
+        return None
+
     async def connect(self) -> Stream:
         return await dialled(self.dial)
 
-    def over(self, stream: Stream) -> None:
+    def answered(self) -> None:
+        return None
+
+    def over(self) -> None:
         return None
 
 
 @dataclass(eq=False, slots=True)
 class Listening:
-    """A listener's connections. `way` makes the stream that one is joined to; `say` hears why that
-    failed."""
+    """A listener's connections. `new_way` gives each of them its own; `say` hears why one failed."""
 
     listener: socket.socket
-    way: Way
+    new_way: Callable[[], Way]
     say: Callable[[str], None]
     most: int
     open: int = 0
@@ -89,13 +102,13 @@ class Relay:
         self._thread.start()
 
     def listen(
-        self, listener: socket.socket, way: Way, say: Callable[[str], None], most: int,
+        self, listener: socket.socket, new_way: Callable[[], Way], say: Callable[[str], None], most: int,
         dials: int = DIALS_EACH,
     ) -> Listening:  # fmt: skip
         """Accept on `listener`, which is the relay's from now on, at most `most` connections at a time, of
         which at most `dials` are being made."""
         listener.setblocking(False)
-        listening = Listening(listener, way, say, most, dialling=asyncio.Semaphore(dials))
+        listening = Listening(listener, new_way, say, most, dialling=asyncio.Semaphore(dials))
         self._loop.call_soon_threadsafe(self._begin, listening)
         return listening
 
@@ -157,9 +170,11 @@ class Relay:
             task.add_done_callback(self._tasks.discard)
 
     async def _serve(self, listening: Listening, near: socket.socket) -> None:
+        way = listening.new_way()
         try:
+            await way.wait()
             async with listening.dialling, self._dials:
-                far = await listening.way.connect()
+                far = await way.connect()
         except BROKEN as error:
             listening.say(reason(error))
             near.close()
@@ -168,18 +183,18 @@ class Relay:
             raise
         else:
             try:
-                await self._join(near, far)
+                await self._join(near, far, way)
             finally:
-                listening.way.over(far)
+                way.over()
         finally:
             self._open -= 1
             listening.open -= 1
 
-    async def _join(self, near: socket.socket, far: Stream) -> None:
+    async def _join(self, near: socket.socket, far: Stream, way: Way) -> None:
         self._streams |= {near, far}
         try:
             if isinstance(far, socket.socket) and not isinstance(far, ssl.SSLSocket):
-                await _join_sockets(self._loop, near, far)
+                await _join_sockets(self._loop, near, far, way.answered)
             else:
                 near.setblocking(True)
                 await _join_in_threads(self._loop, near, far)
@@ -212,8 +227,9 @@ async def dialled(connect: Callable[[], Stream]) -> Stream:
 class _End(asyncio.Protocol):
     """One of two that are joined."""
 
-    def __init__(self, gone: asyncio.Future[None]) -> None:
-        self._gone = gone
+    def __init__(self, gone: asyncio.Future[None], began: Callable[[], None] | None = None) -> None:
+        """`began`: called once, with the first bytes."""
+        self._gone, self._began = gone, began
         self.transport: asyncio.Transport | None = None
         self.other: _End | None = None
         self._early: list[bytes] = []
@@ -238,6 +254,9 @@ class _End(asyncio.Protocol):
             target.write_eof()
 
     def data_received(self, data: bytes) -> None:
+        if self._began is not None:
+            began, self._began = self._began, None
+            began()
         other = self._other_transport()
         if other is None:
             self._early.append(data)
@@ -277,10 +296,12 @@ class _End(asyncio.Protocol):
         return self.other.transport if self.other is not None else None
 
 
-async def _join_sockets(loop: asyncio.AbstractEventLoop, near: socket.socket, far: socket.socket) -> None:
+async def _join_sockets(
+    loop: asyncio.AbstractEventLoop, near: socket.socket, far: socket.socket, answered: Callable[[], None]
+) -> None:
     far.setblocking(False)
     gone: list[asyncio.Future[None]] = [loop.create_future(), loop.create_future()]
-    ends = (_End(gone[0]), _End(gone[1]))
+    ends = (_End(gone[0]), _End(gone[1], answered))
     for end, connection in zip(ends, (near, far), strict=True):
         await loop.connect_accepted_socket(partial(_same, end), connection)
     ends[0].join(ends[1])

@@ -81,6 +81,7 @@ class Loop:
         self._rollout = RolloutWatch(log)
         self._health = HealthWatch(log)
         workspace.replicas.keep_asking(self.wake)
+        workspace.scaling.keep_scaling(self.wake)
 
     def halt(self) -> None:
         """What has begun is brought to its end, nothing more is started."""
@@ -88,6 +89,7 @@ class Loop:
         self._hurry.set()
         self._wake.set()
         self.workspace.replicas.halt()
+        self.workspace.scaling.halt()
 
     def add_listener(self, listener: Callable[[ReconcileCycle], None]) -> None:
         """One more who hears of every cycle when it is over, in the loop's thread; before the loop runs."""

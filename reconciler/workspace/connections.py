@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from reconciler.secrets.reader import SecretReader
 from reconciler.workspace.kernel_access import KernelAccess
 from reconciler.workspace.replica_readiness import ReplicaReadiness
+from reconciler.workspace.service_scaling import ServiceScaling
 from schemas.problems.errors.store import StoreError
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class ClusterConnections(KernelAccess):
         self._hardware: dict[bool, NodeHardware] = {}
         self._recorded_hardware: dict[str, Hardware] = {}
         self.replicas = ReplicaReadiness(clock.now)
+        self.scaling = ServiceScaling(clock.now)
 
     def _open_provisioner(self) -> Provisioner:
         """Raises ProvisioningImpossible where Ansible cannot run."""
@@ -115,6 +117,7 @@ class ClusterConnections(KernelAccess):
 
     def close(self) -> None:
         self.replicas.halt()
+        self.scaling.halt()
         self._close_storage()
         super().close()
 
@@ -129,7 +132,7 @@ class ClusterConnections(KernelAccess):
         self.secrets = before.secrets
         self.secrets.use_stores(self.repository.stores)
         self._given_provider = before._given_provider
-        self.replicas = before.replicas
+        self.replicas, self.scaling = before.replicas, before.scaling
         if before.cluster == self.cluster and before.nodes == self.nodes:
             self._provider = before._provider
             self._hardware = before._hardware

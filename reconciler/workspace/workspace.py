@@ -194,7 +194,7 @@ class Workspace(ClusterConnections):
                 found = add_reported_health(found, self.desired(), self.provider)
             else:
                 found = add_health(found, self.desired(), self.cluster, self.endpoints(), now)
-            found = self.replicas.add_readiness(found, self)
+            found = self.scaling.add_scales(self.replicas.add_readiness(found, self), self.desired())
         return replace(
             found,
             doubts=clock_doubts(found, self.clock.now()),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from providers.machines.relay import DialledWay, Relay
@@ -46,7 +47,7 @@ class Forwarder:
 
     def __enter__(self) -> Forwarder:
         self._relay = Relay(MOST)
-        self._relay.listen(self._listener, DialledWay(self._connect), self._say, MOST)
+        self._relay.listen(self._listener, partial(DialledWay, self._connect), self._say, MOST)
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -13,6 +13,7 @@ from bai.render.humanize import plural
 from bai.web.apps.proxy.balancer import Balancer, Replica
 
 if TYPE_CHECKING:
+    from reconciler.observe.scaling.sources import Requests
     from reconciler.values.plan import Plan
     from reconciler.values.services.readiness import Readiness
     from reconciler.values.services.status import ReplicaStatus, ServiceStatus
@@ -44,6 +45,10 @@ class ReplicaTraffic:
         left = self._balancer.drain(place_of(self._cluster, kernel), grace, tell, stop)
         if left:
             self._say(f"{kernel} is stopped with {plural(left, 'connection')} left")
+
+    def requests(self, service: str) -> Requests:
+        """What is asked of a service just now."""
+        return self._balancer.requests(place_of(self._cluster, service))
 
 
 def place_of(cluster: str, name: str) -> str:

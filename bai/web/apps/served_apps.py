@@ -57,6 +57,7 @@ class ServedApps:
             ready = partial(self.ready, name) if self.ready is not None else None
             traffic = ReplicaTraffic(name, self.proxy.tunnels.balancer, self._say, ready)
             self._traffic[name] = cluster.loop.traffic = traffic
+            cluster.loop.workspace.scaling.source = traffic
             cluster.listeners.append(self._on_pass)
 
     def close(self) -> None:
@@ -102,9 +103,9 @@ class ServedApps:
         why = "no replica is ready"
         for name in self._loops.clusters:
             service = place_of(name, app.identity)
-            if tunnels.balancer.can_serve(service):
+            if app.hold or tunnels.balancer.can_serve(service):
                 try:
-                    return tunnels.service_address(service, app.port)
+                    return tunnels.service_address(service, app.port, app.hold)
                 except OSError as error:
                     why = error.strerror or str(error)
         raise PortRefused(provider=PROVIDER, kernel=app.identity, port=app.port, why=why)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from reconciler.values.services.pattern import ServicePattern
     from reconciler.values.state import Existing
     from schemas.kinds.app_proxy import AppProxy
+    from schemas.kinds.service import Service
     from schemas.kinds.session import Session, SessionPort
 
 BETWEEN = "--"
@@ -44,6 +45,8 @@ class App:
     phase: str = "PENDING"
     reason: str = ""
     kind: Literal["Session", "Service"] = "Session"
+    hold: float = 0.0
+    """Seconds for which a request waits for a replica of a service that may have none."""
 
     @property
     def identity(self) -> str:
@@ -59,7 +62,7 @@ class App:
     @property
     def ready(self) -> bool:
         """Whether it can be opened."""
-        return self.phase == "RUNNING" and bool(self.incarnation)
+        return (self.phase == "RUNNING" or self.hold > 0) and bool(self.incarnation)
 
 
 def app_label(name: str, session: str, project: str) -> str:
@@ -84,7 +87,9 @@ def service_apps(proxy: AppProxy, pattern: ServicePattern, standing: ServiceStan
     for port in pattern.session.spec.ports:
         if port.protocol in APP_PROTOCOLS:
             app = _wanted_app(proxy, pattern.session, port)
-            yield replace(app, kind="Service", phase=standing.phase, reason=standing.reason)
+            yield replace(
+                app, kind="Service", phase=standing.phase, reason=standing.reason, hold=_hold(pattern.service)
+            )
 
 
 def _app(proxy: AppProxy, session: Session, port: SessionPort, existing: Existing | None) -> App:
@@ -113,3 +118,10 @@ def _wanted_app(proxy: AppProxy, session: Session, port: SessionPort) -> App:
         access=session.spec.apps.get(port.name, _DEFAULT).access,
         owner=session.spec.owner or "",
     )
+
+
+def _hold(service: Service) -> float:
+    """Only where the autoscaler may leave no replica: elsewhere people are told what is wrong."""
+    rules = service.spec.autoscaling
+    to_zero = rules is not None and 0 in (rules.min, *(each.min for each in rules.schedule))
+    return float(rules.hold) if rules is not None and to_zero else 0.0

@@ -89,16 +89,13 @@ def _kept(exact: float, replicas: int) -> int:
 
 
 def decide_scale(
-    rules: Autoscaling, history: Sequence[Recommendation], held: ScaleDecision | None, now: float
-) -> ScaleDecision | None:
+    rules: Autoscaling, history: Sequence[Recommendation], held: ScaleDecision, now: float
+) -> ScaleDecision:
     """What the autoscaler holds from now on: the same object where that is as it was. `history`: the last
     one newest; older ones than the windows may be left out. For more replicas, the fewest that were
     recommended within `up.window` count; for fewer, the most within `down.window`."""
     if not history:
         return held
-    newest = history[-1]
-    if held is None:
-        return ScaleDecision(newest.replicas, now, newest.why)
     up = min(_within(history, now - rules.up.window), key=lambda each: each.replicas)
     down = max(_within(history, now - rules.down.window), key=lambda each: each.replicas)
     if up.replicas > held.replicas:

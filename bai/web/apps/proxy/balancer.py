@@ -11,13 +11,14 @@ import asyncio
 import itertools
 import threading
 import time
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 
 from providers.machines.base import Stream
 from providers.machines.relay import BROKEN, dialled, reason
+from reconciler.observe.scaling.sources import Requests
 
 SKIPPED = 3.0
 """Seconds for which one that could not be reached is passed over; then one connection tries it again."""
@@ -27,6 +28,13 @@ MOST_TRIES = 8
 """Replicas that one connection tries."""
 TOLD_EVERY = 5.0
 """Seconds between two words about what a replica still has to do before it stops."""
+RATE_WINDOW = 10.0
+"""Seconds by which requests in a second are counted, and by which their latencies are:"""
+LATENCY_WINDOW = 60.0
+MOST_REMEMBERED = 10_000
+"""Connections of one service."""
+_LOOK_AGAIN = 0.05
+"""Seconds between two looks for a replica, for those that wait for one."""
 _TICK = 0.25
 """Most seconds without looking whether all of it ends."""
 
@@ -50,6 +58,16 @@ class _Service:
     """By generation, for turns that follow the weights exactly."""
 
 
+@dataclass(slots=True)
+class _Asked:
+    """Of one service: connections that wait for a replica, when those of late began, and how long those took
+    that were answered of late until the first byte, with when that was."""
+
+    waiting: int = 0
+    began: deque[float] = field(default_factory=lambda: deque(maxlen=MOST_REMEMBERED))
+    answered: deque[tuple[float, float]] = field(default_factory=lambda: deque(maxlen=MOST_REMEMBERED))
+
+
 class Balancer:
     """May be used from several threads. Services and places begin with their cluster's name and a `/`;
     `clock`: seconds."""
@@ -66,6 +84,7 @@ class Balancer:
         """Place that gets nothing → whether somebody waits for its end just now."""
         self._turns = itertools.count(1)
         self._last: dict[str, int] = {}
+        self._asked: dict[str, _Asked] = {}
 
     def update(self, cluster: str, services: Mapping[str, Sequence[Replica]]) -> None:
         """All services of a cluster as they are from now on. Who is waited for still gets nothing."""
@@ -74,6 +93,8 @@ class Balancer:
             before = {name: each for name, each in self._services.items() if name.startswith(prefix)}
             for name in before:
                 del self._services[name]
+                if name not in services and name in self._asked and not self._asked[name].waiting:
+                    del self._asked[name]
             for name, replicas in services.items():
                 known = before.get(name)
                 self._services[name] = _Service(replicas, known.owed if known is not None else {})
@@ -84,6 +105,39 @@ class Balancer:
             for kept in (self._failed, self._last):
                 for place in [each for each in kept if each.startswith(prefix) and each not in places]:
                     del kept[place]
+
+    def requests(self, service: str) -> Requests:
+        """What is asked of it just now."""
+        with self._changed:
+            asked, now = self._asked.get(service), self._clock()
+            known = self._services.get(service)
+            if asked is None:
+                return Requests(0, 0.0)
+            flying = asked.waiting + sum(self._open[each.place] for each in (known.replicas if known else ()))
+            recent = sum(moment >= now - RATE_WINDOW for moment in asked.began)
+            full = recent == MOST_REMEMBERED
+            per_second = recent / (max(now - asked.began[0], 1e-3) if full else RATE_WINDOW)
+            latencies = tuple(took for at, took in asked.answered if at >= now - LATENCY_WINDOW)
+            return Requests(flying, per_second, latencies)
+
+    def begin(self, service: str) -> float:
+        """Somebody wants a connection, and waits for a replica until `found`; gives the moment."""
+        with self._changed:
+            now, asked = self._clock(), self._asked.setdefault(service, _Asked())
+            asked.waiting += 1
+            asked.began.append(now)
+            return now
+
+    def found(self, service: str) -> None:
+        """It waits no more."""
+        with self._changed:
+            self._asked[service].waiting -= 1
+
+    def answered(self, service: str, began: float) -> None:
+        """The first byte of an answer has come to what began then."""
+        with self._changed:
+            now = self._clock()
+            self._asked.setdefault(service, _Asked()).answered.append((now, now - began))
 
     def can_serve(self, service: str) -> bool:
         """Whether there is a replica to choose."""
@@ -185,16 +239,28 @@ class Balancer:
 
 
 class ServiceWay:
-    """The way to one port of a service, for a relay: each connection to a replica, and to the next one where
-    that is not reached. `dial`: a place and its port; raises BaiError, OSError."""
+    """The way of one connection to one port of a service: to a replica, and to the next one where that is not
+    reached; where there is none, it waits for one, `hold` seconds at most. `dial`: a place and its port;
+    raises BaiError, OSError."""
 
     def __init__(
-        self, balancer: Balancer, service: str, port: int, dial: Callable[[str, int], Stream],
-        limit: float = DIAL_LIMIT,
+        self, balancer: Balancer, service: str, port: int, dial: Callable[[str, int], Stream], *,
+        hold: float = 0.0, limit: float = DIAL_LIMIT,
     ) -> None:  # fmt: skip
         self._balancer, self._service, self._port = balancer, service, port
-        self._dial, self._limit = dial, limit
-        self._places: dict[Stream, str] = {}
+        self._dial, self._hold, self._limit = dial, hold, limit
+        self._began, self._place = 0.0, ""
+
+    async def wait(self) -> None:
+        self._began = self._balancer.begin(self._service)
+        try:
+            async with asyncio.timeout(self._hold):
+                while not self._balancer.can_serve(self._service):
+                    await asyncio.sleep(_LOOK_AGAIN)
+        except TimeoutError:
+            return
+        finally:
+            self._balancer.found(self._service)
 
     async def connect(self) -> Stream:
         """Raises ConnectionError."""
@@ -205,13 +271,16 @@ class ServiceWay:
             except BROKEN as error:
                 tried[replica.place] = _why(error)
             else:
-                self._places[stream] = replica.place
+                self._place = replica.place
                 return stream
         told = "; ".join(f"{place}: {why}" for place, why in tried.items())
         raise ConnectionError(told or "no replica is ready")
 
-    def over(self, stream: Stream) -> None:
-        self._balancer.over(self._places.pop(stream))
+    def answered(self) -> None:
+        self._balancer.answered(self._service, self._began)
+
+    def over(self) -> None:
+        self._balancer.over(self._place)
 
     async def _reach(self, replica: Replica) -> Stream:
         try:

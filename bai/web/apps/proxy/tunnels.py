@@ -59,14 +59,17 @@ class Tunnels:
         self._swept = clock()
         self._relay = Relay(MOST, new_event_loop)
         self.balancer = Balancer()
+        self._holds: dict[tuple[str, int], float] = {}
 
     def address(self, kernel_id: str, port: int) -> str:
         """Where Caddy reaches this port. Raises OSError where no socket can be made."""
         return self._address((kernel_id, port), partial(self._dig, kernel_id, port))
 
-    def service_address(self, service: str, port: int) -> str:
+    def service_address(self, service: str, port: int, hold: float = 0.0) -> str:
         """Where Caddy reaches this port of a service, each connection at the replica that the balancer
-        chooses. Raises OSError where no socket can be made."""
+        chooses; where there is none, it waits for one, `hold` seconds at most. Raises OSError where no socket
+        can be made."""
+        self._holds[service, port] = hold
         return self._address((service, port), partial(self._dig_to_service, service, port))
 
     def _address(self, key: tuple[str, int], dig: Callable[[float], _Tunnel]) -> str:
@@ -101,12 +104,18 @@ class Tunnels:
 
     def _dig(self, kernel_id: str, port: int, now: float) -> _Tunnel:
         path, listener = self._listener(kernel_id, port)
-        way, say = DialledWay(partial(self._dial, kernel_id, port)), partial(self._failed, kernel_id, port)
+        way = partial(DialledWay, partial(self._dial, kernel_id, port))
+        say = partial(self._failed, kernel_id, port)
         return _Tunnel(path, self._relay.listen(listener, way, say, MOST_EACH), now)
 
     def _dig_to_service(self, service: str, port: int, now: float) -> _Tunnel:
         path, listener = self._listener(service, port)
-        way = ServiceWay(self.balancer, service, port, self._dial)
+
+        def way() -> ServiceWay:
+            return ServiceWay(
+                self.balancer, service, port, self._dial, hold=self._holds.get((service, port), 0.0)
+            )
+
         say = partial(self._failed, service, port)
         listening = self._relay.listen(listener, way, say, MOST_OF_SERVICE, DIALS_OF_SERVICE)
         return _Tunnel(path, listening, now)

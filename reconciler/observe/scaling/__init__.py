@@ -1,0 +1,2 @@
+"""How much is asked of services (`sources`), and the autoscaler that says how many replicas that needs
+(`autoscaler`)."""
