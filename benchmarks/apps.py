@@ -1,5 +1,6 @@
 """What the way to an app by URL costs: the same small app asked directly, through a Caddy configured by hand,
-and through that of `bai serve`, which asks a gate for each request and reaches the app by a tunnel.
+and through that of `bai serve`, which asks a gate for each request and reaches the app by a tunnel; and two
+such apps as a service, balanced, with a connection for each request.
 
     python -m benchmarks.apps --seconds 5 --connections 16
 
@@ -22,18 +23,20 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings
+from bai.web.apps.proxy.balancer import Replica
 from bai.web.apps.proxy.engine import find_engine
 from bai.web.apps.proxy.event_loop import new_event_loop
 from bai.web.apps.proxy.tunnels import Tunnels
 from benchmarks.results import keep, parser_of
 
 HOST = "app.apps.example"
+SERVICE = "c/Service/p/web"
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 1024\r\n\r\n" + b"x" * 1024
 UNITS = {"us": 1e-3, "ms": 1.0, "s": 1e3}
 
@@ -47,7 +50,7 @@ class Load:
     p99: float
 
 
-class Replica(asyncio.Protocol):
+class ReplicaProtocol(asyncio.Protocol):
     """Answers each request with the same kilobyte."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -64,7 +67,7 @@ class Replica(asyncio.Protocol):
 
 def run_replica() -> None:
     loop = new_event_loop()
-    server = loop.run_until_complete(loop.create_server(Replica, "127.0.0.1", 0))
+    server = loop.run_until_complete(loop.create_server(ReplicaProtocol, "127.0.0.1", 0))
     print(server.sockets[0].getsockname()[1], flush=True)
     loop.run_forever()
 
@@ -107,11 +110,24 @@ def plain_caddy(port: int, listener: socket.socket, folder: Path) -> Iterator[in
 
 
 @contextlib.contextmanager
-def app_proxy(port: int, listener: socket.socket, folder: Path, *, tunnel: bool) -> Iterator[int]:
+def app_proxy(
+    ports: Sequence[int], listener: socket.socket, folder: Path, *, tunnel: bool = True
+) -> Iterator[int]:
+    """Of several ports a service is made."""
+
+    def replica_at(port: int) -> Replica:
+        return Replica(f"c/{port}", "g", 1.0, lambda _: port, lambda: True)
+
     def make_gate(tunnels: Tunnels) -> Any:
+        tunnels.balancer.update("c", {SERVICE: [replica_at(port) for port in ports]})
+        balanced = [(b"bai-balanced", b"yes")] if len(ports) > 1 else []
+
         async def gate(scope: Any, receive: Any, send: Any) -> None:
-            dial = tunnels.address("kernel", port) if tunnel else f"127.0.0.1:{port}"
-            headers = [(b"bai-upstream", dial.encode()), (b"content-length", b"0")]
+            if balanced:
+                dial = tunnels.service_address(SERVICE, 80)
+            else:
+                dial = tunnels.address("kernel", ports[0]) if tunnel else f"127.0.0.1:{ports[0]}"
+            headers = [(b"bai-upstream", dial.encode()), (b"content-length", b"0"), *balanced]
             await send({"type": "http.response.start", "status": 200, "headers": headers})
             await send({"type": "http.response.body", "body": b""})
 
@@ -200,15 +216,16 @@ def main() -> None:
         return
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bai-bench-")))
-        by_hand, ours = (
-            stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512)) for _ in range(2)
+        by_hand, ours, balanced = (
+            stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512)) for _ in range(3)
         )
-        port = stack.enter_context(replica())
-        proxy = app_proxy(port, ours, folder, tunnel=not options.without_tunnel)
+        port, other = stack.enter_context(replica()), stack.enter_context(replica())
+        proxy = app_proxy([port], ours, folder, tunnel=not options.without_tunnel)
         ways = {
             "directly": port,
             "Caddy configured by hand": stack.enter_context(plain_caddy(port, by_hand, folder)),
             "bai serve --apps-listen": stack.enter_context(proxy),
+            "a service of two replicas": stack.enter_context(app_proxy([port, other], balanced, folder)),
         }
         loads: dict[str, list[Load]] = {name: [] for name in ways}
         for at in ways.values():

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import errno
+import queue
 import socket
 import ssl
 import threading
@@ -27,6 +28,8 @@ HIGH_WATER = 1 << 18
 DIALS = 64
 """Connections that are being made at a time, and of one listener:"""
 DIALS_EACH = 8
+_KEPT = 10.0
+"""Seconds for which a thread waits for the next one to dial."""
 _PAUSE = 0.5
 """Seconds without accepting where there are no open files left."""
 BROKEN = (OSError, EOFError, BaiError)
@@ -204,6 +207,35 @@ class Relay:
             far.close()
 
 
+class _Diallers:
+    """Threads that dial, as many as there are dials at a time; kept for a while, as beginning one takes
+    longer than a dial within this machine."""
+
+    def __init__(self) -> None:
+        self._jobs: queue.SimpleQueue[Callable[[], None]] = queue.SimpleQueue()
+        self._idle = threading.Semaphore(0)
+
+    def submit(self, job: Callable[[], None]) -> None:
+        if self._idle.acquire(blocking=False):
+            self._jobs.put(job)
+        else:
+            threading.Thread(target=self._work, args=(job,), name="relay-dial", daemon=True).start()
+
+    def _work(self, job: Callable[[], None]) -> None:
+        while True:
+            job()
+            self._idle.release()
+            try:
+                job = self._jobs.get(timeout=_KEPT)
+            except queue.Empty:
+                if self._idle.acquire(blocking=False):
+                    return
+                job = self._jobs.get()  # Somebody counts on us.
+
+
+_DIALLERS = _Diallers()
+
+
 async def dialled(connect: Callable[[], Stream]) -> Stream:
     """In a thread that nobody waits for at the end of the program: a node that is gone may take its time."""
     dialled: Future[Stream] = Future()
@@ -220,7 +252,7 @@ async def dialled(connect: Callable[[], Stream]) -> Stream:
         except InvalidStateError:  # Nobody wants it any more.
             stream.close()
 
-    threading.Thread(target=run, name="relay-dial", daemon=True).start()
+    _DIALLERS.submit(run)
     return await asyncio.wrap_future(dialled)
 
 

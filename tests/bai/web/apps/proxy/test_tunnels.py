@@ -261,3 +261,21 @@ def test_the_end_cuts_what_is_open(far: Far) -> None:
                 made.close()
                 with contextlib.suppress(ConnectionError):
                     assert near.recv(1) == b""
+
+
+def test_threads_that_dial_are_used_again(
+    tunnels: Tunnels, far: Far, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A service has a connection for each request."""
+    threads, dial = set(), far.dial
+
+    def noted(kernel_id: str, port: int) -> Stream:
+        threads.add(threading.current_thread())
+        return dial(kernel_id, port)
+
+    monkeypatch.setattr(tunnels, "_dial", noted)
+    address = tunnels.address("a", 1)
+    for number in range(50):
+        with reached(address):
+            until(lambda number=number: len(far.ends) > number, "it is dialled")  # type: ignore[misc]
+    assert len(threads) <= 3
