@@ -60,9 +60,10 @@ def find_app(settings: Settings, session: str, name: str) -> FoundApp:
         )
     if not facts.get("hasProxy"):
         forward = f"bai port-forward {clean(ref_of(identity).qualified_name)} {clean(name or ports[0])}"
+        here = f"`{forward}` makes it reachable here; for URLs, "
         raise CommandError(
             why=f"cluster {clean(str(facts.get('cluster', '')))} has no AppProxy, so that no app has a URL",
-            hint=f"`{forward}` makes it reachable here; for URLs, {_PROXY_EXAMPLE}",
+            hint=f"{here if ref_of(identity).kind == 'Session' else ''}{_PROXY_EXAMPLE}",
         )
     if not name and len(ports) > 1:
         raise CommandError(

@@ -133,8 +133,9 @@ def _apps(found: Description) -> Iterator[Text]:
         yield Text(f"    state   {app_state(app)}")
         yield Text(f"    open to {clean(openers(app))}")
     if not found.apps:
-        ref, ports = ref_of(found.id), clean(" ".join(found.app_ports))
         yield Text("  no URL: the cluster has no AppProxy")
+    if not found.apps and ref_of(found.id).kind == "Session":
+        ref, ports = ref_of(found.id), clean(" ".join(found.app_ports))
         yield Text(f"  here    bai port-forward {clean(ref.qualified_name)} {ports}")
 
 
