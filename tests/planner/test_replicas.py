@@ -283,10 +283,11 @@ def test_why_no_replica_makes_room() -> None:
 
 def test_a_replica_that_was_pushed_out_counts_no_longer() -> None:
     nodes = nodes_of(2)
-    held = on(nodes, ("n0", low(0, cpu=7)), ("n1", low(1, cpu=1)))
-    news = (session("first", cpu=8, priority=20), replica(9, priority=5))
+    held = on(nodes, ("n0", low(0, cpu=5)), ("n1", session("firm", cpu=6)))
+    news = (replica(1, priority=30), session("urgent", cpu=5, priority=20), replica(2, priority=5))
     found = plan(nodes, *news, groups=RULES, running=held, disruptions={WEB: 1})
-    assert {one.session: one.kernels[0].node for one in found.placements}["first"] == "n0"
+    where = {one.session: one.kernels[0].node for one in found.placements}
+    assert where == {news[0].id: "n1", "urgent": "n0", news[2].id: "n0"}
 
 
 @settings(max_examples=150, deadline=None)

@@ -195,7 +195,7 @@ def test_an_empty_node_goes_before_any_replica_moves(tmp_path: Path) -> None:
 
 
 def test_while_a_failed_node_is_left_alone_no_other_is_cleared(tmp_path: Path) -> None:
-    lab = ServiceLab(tmp_path, provisioned=True)
+    lab = ServiceLab(tmp_path, provisioned=True, rules="maxUnavailable: 2")
     lab.write({"web": service("replicas: 2")})
     lab.settle()
     (empty,) = set(lab.names) - lab.spread().keys()
@@ -204,6 +204,19 @@ def test_while_a_failed_node_is_left_alone_no_other_is_cleared(tmp_path: Path) -
     lab.apply(lab.plan_nodes(), parallel=1)
     plan = lab.plan_nodes(without=[f"Node/{empty}"])
     assert not [each for each in plan.changes if each.id.startswith("Session/")]
+
+
+def test_the_canary_of_a_profile_is_cleared_alone(tmp_path: Path) -> None:
+    lab = ServiceLab(tmp_path, nodes=4, provisioned=True, rules="maxUnavailable: 3")
+    lab.write({"web": service("replicas: 4, update: {surge: 2}")})
+    lab.settle()
+    lab.write({"profile": profile(swappiness=2)})
+    plan = lab.turn()
+    assert [each.verb for each in plan.changes if each.id.startswith("Session/")] == ["create"]
+    pinned = "resourceGroup: default, resources: {cpu: 1, memory: 1GiB}, placement: {nodes: [%s]}"
+    lab.write({"probes": "---".join(session(f"x{name}", pinned % name) for name in lab.names)})
+    waiting = [wait.session for wait in lab.plan_nodes().waits]
+    assert waiting == ["Session/p/xn1"]
 
 
 # Nodes that are lost
