@@ -15,6 +15,7 @@ from schemas.kinds.node import Node
 from schemas.repository.repository import Repository
 from schemas.values.envelope import Resource
 from schemas.values.memo import Memo
+from tests.simulation.services import ServiceDocuments
 
 CLUSTER, REPO = "sim", "5eed5eed5eed5eed"
 GIB = 1 << 30
@@ -50,10 +51,11 @@ FIXED = (
 
 
 class Documents:
-    """What the repository says now. `change` edits it as people do."""
+    """What the repository says now. `change` edits it as people do. `services`: those that there are beside
+    sessions."""
 
-    def __init__(self, rng: random.Random) -> None:
-        self.rng = rng
+    def __init__(self, rng: random.Random, services: ServiceDocuments | None = None) -> None:
+        self.rng, self.services = rng, services
         self.queue = rng.choice(["fifo", "lifo", "drf"])
         self.selection = rng.choice(["concentrated", "dispersed"])
         self.loss = rng.choice(["wait", "reschedule"])
@@ -71,6 +73,8 @@ class Documents:
         edits = [self._add, self._add, self._delete, self._edit, self._edit, self._resize, self._node]
         for _ in range(self.rng.randint(1, 3)):
             self.rng.choice(edits)()
+        if self.services is not None:
+            self.services.change()
 
     def restore(self, identity: str, document: dict[str, Any]) -> None:
         """Put back what was deleted."""
@@ -82,7 +86,8 @@ class Documents:
 
     @property
     def text(self) -> str:
-        return json.dumps([self.nodes, self.sessions], sort_keys=True)
+        services = self.services.documents if self.services is not None else {}
+        return json.dumps([self.nodes, self.sessions, services], sort_keys=True)
 
     def desired(self) -> Desired:
         said = self.text
@@ -101,6 +106,7 @@ class Documents:
             _envelope("ResourceGroup", "g", self._group()),
             *(self._machine(name, state) for name, state in self.nodes.items()),
             *self.sessions.values(),
+            *(self.services.documents.values() if self.services is not None else ()),
         ]
         resources = {}
         for document in documents:
@@ -110,7 +116,10 @@ class Documents:
             )
             resources[item.identity] = item
         machines = {f"Node/{name}": self._with_hardware(resources[f"Node/{name}"]) for name in self.nodes}
-        repository = Repository(resources=dict(sorted(resources.items())), locations={}, machines=machines)
+        patterns = self.services.patterns() if self.services is not None else {}
+        repository = Repository(
+            resources=dict(sorted(resources.items())), locations={}, machines=machines, patterns=patterns
+        )
         return make_desired(repository, CLUSTER, repo=REPO, commit="", cache=cache)
 
     def _group(self) -> dict[str, Any]:

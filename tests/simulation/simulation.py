@@ -6,6 +6,8 @@ import contextlib
 import copy
 import math
 import random
+from collections.abc import Collection, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, get_args
 
@@ -19,6 +21,8 @@ from reconciler.values.documents.idle_rules import watched_kernels
 from reconciler.values.plan import Plan
 from reconciler.values.records import PutRecord, Recorded
 from reconciler.values.results import ApplyResult
+from reconciler.values.services.readiness import Readiness
+from reconciler.values.state import Actual
 from reconciler.workspace.rebuild import rebuild_changes
 from schemas.problems.errors.plan import GuardRefused, IncompleteObservation, StalePlan
 from schemas.problems.errors.provider import ProviderError
@@ -34,20 +38,41 @@ from tests.simulation.invariants import (
     nothing_doubled,
     nothing_given_twice,
 )
+from tests.simulation.services import (
+    ServiceDocuments,
+    answers,
+    bounds_hold,
+    is_settled,
+    owner_of,
+    replicas_recorded,
+    services_are_as_wanted,
+)
 
 EXPECTED = (GuardRefused, IncompleteObservation, LeaseHeld, LeaseLost, StalePlan)
 EFFECTS: tuple[Operation, ...] = ("create", "update", "stop", "remove")
 CALM_RUNS = 12
+CALM_RUNS_OF_SERVICES = 60
+"""Replica by replica, and generations that never get ready are given up in the meantime."""
 START = 1_800_000_000.0
 YEAR = 365.25 * 86_400
 
 
 class Life:
-    """The world of one seed. `template` is an empty store; `log` says what happened, for a person to read."""
+    """The world of one seed. `template` is an empty store; `log` says what happened, for a person to read.
+    `services`: whether there are services in it."""
 
-    def __init__(self, seed: int, directory: Path, template: Path, disk: Disk | None = None) -> None:
+    def __init__(
+        self,
+        seed: int,
+        directory: Path,
+        template: Path,
+        disk: Disk | None = None,
+        *,
+        services: bool = False,
+    ) -> None:
         self.rng = random.Random(seed)
-        self.documents = Documents(self.rng)
+        own = ServiceDocuments(random.Random(f"services {seed}")) if services else None
+        self.documents = Documents(self.rng, own)
         self.world = World(VirtualClock(START))
         self.clock = SetClock(self.world.clock)
         self.world.at = self._at
@@ -242,8 +267,9 @@ class Life:
     def _plan_and_apply(self, store: MortalStore, *, mortal: bool) -> Plan:
         if self.patient:
             self._refresh(store)
-        actual = self.plans.observe(store, self.provider)
+        actual = self._see(store)
         plan = self.plans.plan(self.documents, actual, self.clock.now())
+        bounds_hold(plan, actual, self.documents.desired())
         if self.patient:
             self.offline.check(self.documents, self.disk.address, self.clock.now())
         self.blind, self.refused = not plan.complete, frozenset(self.guarded)
@@ -264,10 +290,20 @@ class Life:
             self._refresh(store)
         return plan
 
+    def _see(self, store: MortalStore) -> Actual:
+        actual = self.plans.observe(store, self.provider)
+        if self.documents.services is None:
+            return actual
+        return replace(actual, readiness=answers(self.world, actual, self.clock.ahead))
+
+    def _answers(self, actual: Actual, relied: Collection[str]) -> Mapping[str, Readiness]:
+        found = answers(self.world, actual, self.clock.ahead)
+        return {name: found[name] for name in relied if name in found}
+
     def _apply(self, plan: Plan, store: MortalStore) -> ApplyResult:
         return apply(
             plan,
-            ApplyTargets(store, self.provider, self.clock),
+            ApplyTargets(store, self.provider, self.clock, readiness=self._answers),
             holder=f"run {len(self.log)}",
             parallel=self.rng.choice([1, 3, 8]),
             runner=SeededRunner(self.rng),
@@ -277,8 +313,9 @@ class Life:
         """Another plan is made and carried out between this plan and its apply."""
         self._say("somebody else:")
         self._edit()
-        actual = self.plans.observe(store, self.provider)
+        actual = self._see(store)
         plan = self.plans.plan(self.documents, actual, self.clock.now())
+        bounds_hold(plan, actual, self.documents.desired())
         before = self.blind, self.refused
         self.blind, self.refused = not plan.complete, frozenset(self.guarded)
         self._only_what_is_over_stops(plan)
@@ -408,12 +445,12 @@ class Life:
         self.clock.ahead = 0.0
         with MortalStore.reopen(self.disk.address, self.disk.engine, self.fate) as store:
             store.unlock(CLUSTER)
-        for _ in range(CALM_RUNS):
+        for _ in range(CALM_RUNS if self.documents.services is None else CALM_RUNS_OF_SERVICES):
             self.world.clock.sleep(100)
             plan = self._run(mortal=False)
             if plan is None:
                 self._bring_back_guarded()
-            elif not plan.changes:
+            elif not plan.changes and all(map(is_settled, plan.services)):
                 self._as_wanted(plan)
                 return
         raise Violation("it does not come to rest")
@@ -428,6 +465,7 @@ class Life:
         nothing_given_twice(self.world)
         nothing_doubled(self.world)
         desired = self.documents.desired()
+        services_are_as_wanted(self.world, plan, desired)
         with MortalStore.reopen(self.disk.address, self.disk.engine, self.fate) as store:
             recorded = store.recorded(CLUSTER)
             if store.open_intents(CLUSTER) and plan.changes:
@@ -439,6 +477,8 @@ class Life:
             labels = kernel.spec.labels
             if kernel.ready > self.world.clock.now():
                 raise Violation(f"{kernel.spec.id} was never started")
+            if owner_of(labels.resource, desired) in desired.services:
+                continue
             running.setdefault(labels.resource, set()).add(labels.kernel)
             if labels.digest != desired.digests.get(labels.resource) and labels.resource not in staying:
                 raise Violation(f"orphan or outdated: {kernel.spec.id}")
@@ -449,8 +489,9 @@ class Life:
             self._is_right(
                 identity, wanted, running.get(identity, set()), recorded.get(identity), identity in waiting
             )
-        if recorded.keys() != desired.resources.keys():
-            raise Violation(f"recorded: {recorded.keys() ^ desired.resources.keys()}")
+        known = recorded.keys() - set(replicas_recorded(recorded, desired))
+        if known != desired.resources.keys():
+            raise Violation(f"recorded: {known ^ desired.resources.keys()}")
 
     def _is_right(
         self, identity: str, wanted: set[str], found: set[str], record: Recorded | None, waits: bool

@@ -63,8 +63,20 @@ def test_everything_ends_well(seeds: range, directory: Path, template: Path) -> 
         assert sum(life.offline.found for life in lives) > 0
 
 
-def live(seed: int, directory: Path, template: Path, disk: Disk | None = None) -> Life:
-    life = Life(seed, directory, template, disk)
+@pytest.mark.parametrize("seeds", _chunks())
+def test_services_end_well(seeds: range, directory: Path, template: Path) -> None:
+    """And between, plans stay within the bounds of updates, whatever dies, fails or is lost."""
+    disk = FileDisk(directory / f"services{seeds[0]}.db")
+    lives = [live(seed, directory, template, disk, services=True) for seed in seeds]
+    if len(seeds) >= QUICK_SEEDS:
+        said = "\n".join(line for life in lives for line in life.log)
+        assert all(each in said for each in ("is complete", "is given up", "delete Session/p/web-"))
+
+
+def live(
+    seed: int, directory: Path, template: Path, disk: Disk | None = None, *, services: bool = False
+) -> Life:
+    life = Life(seed, directory, template, disk, services=services)
     try:
         life.live()
     except (Exception, Violation) as error:

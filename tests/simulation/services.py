@@ -1,0 +1,225 @@
+"""Services in simulated lives: documents that change, replicas that get ready some time after they run, or
+never, and what must hold of plans for them, checked without the help of what makes plans."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from providers.fake import World
+from reconciler.values.plan import Action, Plan
+from reconciler.values.services.pattern import replica_ref
+from reconciler.values.services.readiness import Readiness
+from reconciler.values.services.status import ServiceStatus
+from reconciler.values.state import Actual, Desired, Existing
+from schemas.kinds.service import ServiceSpec
+from schemas.kinds.session import Session
+from tests.simulation.invariants import Violation, live
+
+WARM_UP = 30.0
+"""Seconds after which a replica is ready."""
+DEADLINE = 250.0
+_BOUNDS = ((1, 0), (1, 0), (0, 1), (2, 1))
+
+
+class ServiceDocuments:
+    """One or two services, which come, change and go."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self.rng = rng
+        self.documents: dict[str, dict[str, Any]] = {}
+        self._add()
+
+    def change(self) -> None:
+        """One or two edits."""
+        edits = [self._add, self._update, self._update, self._break, self._scale, self._rules]
+        edits += [self._remove] if self.rng.random() < 0.2 else []
+        for _ in range(self.rng.randint(1, 2)):
+            self.rng.choice(edits)()
+
+    def patterns(self) -> dict[str, Session]:
+        """What each one's replicas are."""
+        return {
+            f"Service/p/{name}": Session.model_validate(
+                {**each, "kind": "Session", "spec": each["spec"]["template"]}
+            )
+            for name, each in self.documents.items()
+        }
+
+    def _add(self) -> None:
+        name = self.rng.choice(["web", "web", "api"])
+        if name not in self.documents:
+            template = {
+                "type": "inference",
+                "command": ["serve"],
+                "resources": {"cpu": 1, "memory": "1GiB"},
+                "restart": {"policy": "always"},
+                "env": {"VERSION": "0"},
+            }
+            metadata = {"name": name, "project": "p"}
+            spec = {"replicas": self.rng.randint(1, 3), "template": template}
+            self.documents[name] = {
+                "apiVersion": "bai/v1",
+                "kind": "Service",
+                "metadata": metadata,
+                "spec": spec,
+            }
+            self._rules()
+
+    def _some(self) -> dict[str, Any] | None:
+        name = self.rng.choice(sorted(self.documents)) if self.documents else ""
+        spec: dict[str, Any] | None = self.documents[name]["spec"] if name else None
+        return spec
+
+    def _remove(self) -> None:
+        if self.documents:
+            del self.documents[self.rng.choice(sorted(self.documents))]
+
+    def _update(self) -> None:
+        if (spec := self._some()) is not None:
+            spec["template"] = {**spec["template"], "env": {"VERSION": str(self.rng.randrange(50))}}
+
+    def _break(self) -> None:
+        """A generation that never gets ready."""
+        if (spec := self._some()) is not None:
+            env = {"VERSION": str(self.rng.randrange(50)), "BROKEN": "true"}
+            spec["template"] = {**spec["template"], "env": env}
+
+    def _scale(self) -> None:
+        if (spec := self._some()) is not None:
+            spec["replicas"] = self.rng.randint(0, 4)
+
+    def _rules(self) -> None:
+        if (spec := self._some()) is not None:
+            surge, unavailable = self.rng.choice(_BOUNDS)
+            spec["placement"] = self.rng.choice(["spread", "pack"])
+            spec["update"] = {
+                "surge": surge,
+                "unavailable": unavailable,
+                "deadline": f"{DEADLINE:.0f}s",
+                "rollback": self.rng.random() < 0.8,
+            }
+
+
+def answers(world: World, actual: Actual, ahead: float) -> dict[str, Readiness]:
+    """How the replicas that run answer, by the world alone. `ahead`: of the world's clock, bai's."""
+    found = {}
+    for identity, existing in actual.existing.items():
+        if replica_ref(identity, existing.recorded.document) is None:
+            continue
+        if existing.phase != "RUNNING" or existing.away:
+            continue
+        kernels = [world.kernels[each.id] for each in existing.kernels]
+        began = max((each.ready for each in kernels), default=world.clock.now())
+        broken = any("BROKEN" in each.spec.env for each in kernels)
+        ready = not broken and world.clock.now() >= began + WARM_UP
+        since = began + WARM_UP if ready else began
+        found[identity] = Readiness(ready, since + ahead, "" if ready else "nothing listens")
+    return found
+
+
+def bounds_hold(plan: Plan, actual: Actual, desired: Desired) -> None:
+    """A plan takes no ready replica away that is needed, and makes no more than there may be: for updates and
+    drains, whatever else happens."""
+    actions = {action.id: action for action in plan.changes}
+    forced = {node.name for node in desired.nodes if node.spec.drain.force and node.spec.state == "drained"}
+    for identity, pattern in desired.services.items():
+        spec = pattern.service.spec
+        before = _replicas(actual, identity)
+        ready = {name for name in before if _is_ready(before[name], actual)}
+        taken = {name for name in ready if _is_stopped(actions.get(name))}
+        taken_by_force = {name for name in taken if _nodes(before[name]) & forced}
+        _check_ready(identity, spec, ready, taken, taken_by_force)
+        gone = {name for name in before if (one := actions.get(name)) is not None and one.after is None}
+        made = {name for name in actions if name not in before and _service_of(actions[name]) == identity}
+        there = len(before) - len(gone) + len(made)
+        if there > max(len(before), spec.replicas + spec.update.surge):
+            raise Violation(f"{identity} has {there} replicas: {sorted(before)} and {sorted(made)}")
+
+
+def _check_ready(
+    identity: str, spec: ServiceSpec, ready: Collection[str], taken: Collection[str], forced: Collection[str]
+) -> None:
+    left, needed = len(ready) - len(taken), spec.replicas - spec.update.unavailable
+    if len(taken) > len(forced) and left + len(forced) < needed:
+        raise Violation(f"{identity} keeps {left} of {sorted(ready)}, and needs {needed}: {sorted(taken)} go")
+
+
+def _replicas(actual: Actual, service: str) -> Mapping[str, Existing]:
+    return {
+        identity: existing
+        for identity, existing in actual.existing.items()
+        if (ref := replica_ref(identity, existing.recorded.document)) is not None and ref.service == service
+    }
+
+
+def _is_ready(existing: Existing, actual: Actual) -> bool:
+    answer = actual.readiness.get(existing.id)
+    whole = existing.phase == existing.recorded.phase == "RUNNING" and not existing.missing
+    return whole and answer is not None and answer.ready
+
+
+def _nodes(existing: Existing) -> set[str]:
+    placement = existing.recorded.placement
+    return {part.node for part in placement.kernels} if placement is not None else set()
+
+
+def _is_stopped(action: Action | None) -> bool:
+    """Whether kernels that there are go."""
+    if action is None or action.session_before is None:
+        return False
+    after = action.session_after
+    return bool(set(action.session_before.kernels) - set(after.kernels if after is not None else ()))
+
+
+def _service_of(action: Action) -> str:
+    side = action.session_after
+    ref = replica_ref(action.id, side.document) if side is not None and side.document else None
+    return ref.service if ref is not None else ""
+
+
+def is_settled(status: ServiceStatus) -> bool:
+    """Whether nothing is waited for but room."""
+    return status.phase != "progressing" or status.count("waiting") > 0
+
+
+def services_are_as_wanted(world: World, plan: Plan, desired: Desired) -> None:
+    """In the end each service has all its replicas of its document's generation, or, where that never gets
+    ready, of the last one that did; fewer only where there is no room for more."""
+    found: dict[str, Counter[str]] = {}
+    for kernel in live(world).values():
+        if owner := owner_of(kernel.spec.labels.resource, desired):
+            versions = found.setdefault(owner, Counter())
+            versions[f"{kernel.spec.env.get('VERSION')} {kernel.spec.env.get('BROKEN', '')}"] += 1
+    statuses = {status.service: status for status in plan.services}
+    for identity, pattern in desired.services.items():
+        status, spec = statuses[identity], pattern.service.spec
+        versions, env = found.get(identity, Counter()), spec.template.env
+        wanted = f"{env.get('VERSION')} {env.get('BROKEN', '')}"
+        if status.count("waiting"):
+            continue
+        if sum(versions.values()) != spec.replicas and status.phase != "failed":
+            raise Violation(f"{identity} runs {dict(versions)}, and is {status}")
+        if status.phase == "complete" and spec.replicas and set(versions) != {wanted}:
+            raise Violation(f"{identity} runs {dict(versions)} in place of {wanted}: {status}")
+        if status.phase == "failed" and "BROKEN" not in env:
+            raise Violation(f"{identity} was given up, and gets ready: {status}")
+        if status.phase == "complete" and "BROKEN" in env and spec.replicas:
+            raise Violation(f"{identity} is complete, and never gets ready: {status}")
+        rolled_back = status.phase == "failed" and spec.update.rollback and status.stable
+        if rolled_back and status.stable != status.latest and wanted in versions:
+            raise Violation(f"{identity} was given up, and runs still: {dict(versions)}: {status}")
+
+
+def owner_of(session: str, desired: Desired) -> str:
+    """The service that a replica is of, by its name; empty for any other session. Here only replicas have a
+    hyphen in their names."""
+    name = session.rpartition("/")[2]
+    return f"Service/p/{name.partition('-')[0]}" if "-" in name else ""
+
+
+def replicas_recorded(recorded: Collection[str], desired: Desired) -> Iterator[str]:
+    """Those of services that there are."""
+    return (each for each in recorded if owner_of(each, desired) in desired.services)
