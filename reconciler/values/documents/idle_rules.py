@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from planner.model.slots import is_device
 from reconciler.values.documents.session_subjects import session_domain, session_user
+from reconciler.values.services.pattern import replica_ref
 from schemas.values.once_per_value import once_per_value
+from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from reconciler.values.state import Actual, Desired
@@ -49,8 +51,10 @@ def idle_rules(session: Session, desired: Desired) -> tuple[IdleRule, ...]:
 
 
 def watched_kernels(desired: Desired, actual: Actual) -> frozenset[str]:
-    """The kernels whose use is to be measured: those of sessions that some rule is about."""
-    watched = (actual.existing.get(identity) for identity in _sessions_with_rules(desired))
+    """The kernels whose use is to be measured: those of sessions that some rule is about, and of services
+    that are scaled by it."""
+    names = (*_sessions_with_rules(desired), *_replicas_scaled_by_use(desired, actual))
+    watched = map(actual.existing.get, names)
     return frozenset(
         kernel.id
         for existing in watched
@@ -63,6 +67,16 @@ def watched_kernels(desired: Desired, actual: Actual) -> frozenset[str]:
 @once_per_value
 def _sessions_with_rules(desired: Desired) -> tuple[str, ...]:
     return tuple(identity for identity, session in desired.sessions().items() if idle_rules(session, desired))
+
+
+def _replicas_scaled_by_use(desired: Desired, actual: Actual) -> Iterator[str]:
+    specs = {name: each.service.spec.autoscaling for name, each in desired.services.items()}
+    scaled = {name for name, rules in specs.items() if rules is not None and rules.gpu_utilization}
+    for identity, existing in actual.existing.items() if scaled else ():
+        if ref_of(identity).kind == "Session":
+            ref = replica_ref(identity, existing.recorded.document)
+            if ref is not None and ref.service in scaled:
+                yield identity
 
 
 def _has_devices(session: Session) -> bool:

@@ -15,6 +15,7 @@ from reconciler.plan.services.expand import ExpansionMemory, expand_services
 from reconciler.values.records import Phase, Recorded
 from reconciler.values.services.pattern import pattern_of
 from reconciler.values.services.readiness import Readiness
+from reconciler.values.services.scaling import ScaleDecision
 from reconciler.values.services.state import NO_STATE, RolloutOrder, ServiceState
 from reconciler.values.services.status import ServiceStatus
 from reconciler.values.state import Actual, Desired, Existing
@@ -51,6 +52,7 @@ class ServiceWorld:
     readiness: dict[str, Readiness] = field(default_factory=dict)
     state: ServiceState = NO_STATE
     order: RolloutOrder | None = None
+    scale: ScaleDecision | None = None
     leaving: Mapping[str, str] = field(default_factory=dict)
     complete: bool = True
     memory: ExpansionMemory = field(default_factory=ExpansionMemory)
@@ -68,6 +70,7 @@ class ServiceWorld:
         actual = Actual(
             "r", "c", existing, readiness=dict(self.readiness), complete=self.complete,
             rollout_orders={ID: self.order} if self.order else {},
+            scales={ID: self.scale} if self.scale else {},
         )  # fmt: skip
         return expand_services(desired, actual, self.leaving, PlanTime(self.now), self.memory)
 
