@@ -2,7 +2,8 @@
 
 A session's containers on one node share a bridge of their own. Those on several nodes share an overlay where
 the nodes can have one together, else they use their nodes' own network, on ports that no other session holds
-there. What is decided is part of the placement: it is recorded, stands on the kernels' labels, and is what
+there. Native processes are always on it: replicas of services, of which several may be on one node, are given
+ports there, too. What is decided is part of the placement: it is recorded, stands on the kernels' labels, and is what
 the next plan counts as taken. A session that goes on in its generation keeps what it has.
 """
 
@@ -29,6 +30,7 @@ from reconciler.values.state import Actual, Desired
 from schemas.kinds.cluster import Cluster
 from schemas.kinds.parts.docker_network import NetworkRules
 from schemas.kinds.session import Session, SessionPort
+from schemas.values.envelope import SERVICE_LABEL
 from schemas.values.resource_ref import identity_of
 
 SSH_PORT = 2200
@@ -61,13 +63,15 @@ def connect_sessions(
     `placements`: where each session is to be; the others keep what they hold.
     """
     rules = network_rules(desired)
-    if rules is None:
+    only_replicas = rules is None and _runs_processes(desired)
+    if rules is None and not only_replicas:
         return {}
+    rules = rules or NetworkRules()
     taken = _taken_ports(actual)
     made = {}
     for identity in sorted(placements):
         decision = found[identity]
-        if decision.session is None:
+        if decision.session is None or (only_replicas and not _is_replica(decision.session)):
             continue
         before = _recorded_connection(decision, placements[identity])
         if before is not None:
@@ -88,6 +92,15 @@ def network_rules(desired: Desired) -> NetworkRules | None:
     return {"docker": cluster.spec.docker, "kubernetes": NetworkRules()}.get(cluster.spec.provider)
 
 
+def _runs_processes(desired: Desired) -> bool:
+    cluster = _cluster(desired)
+    return cluster is not None and cluster.spec.provider == "process"
+
+
+def _is_replica(session: Session) -> bool:
+    return SERVICE_LABEL in session.metadata.labels
+
+
 def _cluster(desired: Desired) -> Cluster | None:
     found = desired.resources.get(identity_of("Cluster", desired.cluster))
     return found if isinstance(found, Cluster) else None
@@ -101,6 +114,8 @@ def _choose(
     nodes: Mapping[str, NodeInfo],
 ) -> tuple[Mode, str]:
     """Every pod reaches every other one: that is what Kubernetes demands of a cluster's network."""
+    if _runs_processes(desired):
+        return "host", ""
     cluster = _cluster(desired)
     if cluster is not None and cluster.spec.provider == "kubernetes":
         return "pods", ""
