@@ -10,8 +10,13 @@ import pytest
 import yaml
 
 from schemas.kinds.kind_registry import KINDS
+from schemas.kinds.service import Service
+from schemas.kinds.session import Session
 from schemas.loading.documents import parse_resource
+from schemas.loading.parsed_file import judge_expanded
 from schemas.rules.document_rules import check_document
+from schemas.rules.services.template_rules import template_rules
+from schemas.templates.expansion import TemplateExpander, pattern_document
 from schemas.values.envelope import API_VERSION
 
 ROOT = Path(__file__).parents[2]
@@ -41,6 +46,11 @@ def test_a_document_of_a_page_has_no_mistakes(page: str, document: dict[str, obj
     if "metadata" in document:
         resource, issues = parse_resource(document)
         assert resource is not None and not list(check_document(resource)), (page, issues)
+        if isinstance(resource, Service):
+            made = TemplateExpander(()).expand_service(document)
+            pattern, broken = judge_expanded(pattern_document(document), made)
+            assert isinstance(pattern, Session) and not broken, (page, broken)
+            assert not list(template_rules(pattern)), page
     else:
         _, issues = parse_resource({"apiVersion": API_VERSION, **document})
         assert {issue.code for issue in issues} <= {MISSING}, (page, issues)

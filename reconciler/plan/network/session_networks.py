@@ -3,8 +3,8 @@
 A session's containers on one node share a bridge of their own. Those on several nodes share an overlay where
 the nodes can have one together, else they use their nodes' own network, on ports that no other session holds
 there. Native processes are always on it: replicas of services, of which several may be on one node, are given
-ports there, too. What is decided is part of the placement: it is recorded, stands on the kernels' labels, and is what
-the next plan counts as taken. A session that goes on in its generation keeps what it has.
+ports there, too. What is decided is part of the placement: it is recorded, stands on the kernels' labels, and
+is what the next plan counts as taken. A session that goes on in its generation keeps what it has.
 """
 
 from __future__ import annotations
