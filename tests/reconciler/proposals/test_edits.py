@@ -156,6 +156,8 @@ def test_only_ones_own_sessions_may_be_touched() -> None:
     assert foreign(None, ours, "p") == () == foreign(ours, None, "p", "q")
     assert foreign(both, theirs, "p") == ("Session/q/a",)
     assert foreign(None, ours, "q") == ("Session/p/a",) == foreign(None, ours)
+    served = "kind: Service\nmetadata: {name: web, project: p}\n"
+    assert foreign(None, served, "p") == () and foreign(None, served, "q") == ("Service/p/web",)
     assert foreign(None, NODE.format(name="n1"), "p") == ("Node/n1",)
     assert foreign(ours, f"{ours}---\nhello: 1\n", "p") == ("x.yaml",)
     assert foreign(None, "kind: Session\nmetadata: {name: p/x}\n", "p") == ("Session/p/x",)
