@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
     from providers.base import Provider
+    from reconciler.observe.readiness.one_round import Known
     from reconciler.observe.readiness.prober import Listener, Prober
     from reconciler.observe.readiness.questions import Replica
     from reconciler.observe.readiness.standing import Ask
@@ -39,6 +40,7 @@ class ReplicaReadiness:
         self._seen: tuple[object, object] | None = None
         self._replicas: Mapping[str, Replica] = {}
         self._shown: Mapping[str, Readiness] = {}
+        self._known: dict[str, Known] = {}
 
     def keep_asking(self, wake: Callable[[], None]) -> None:
         """From the next look on replicas are asked again and again; `wake` is called, in another thread, when
@@ -58,7 +60,8 @@ class ReplicaReadiness:
             self._prober.watch(replicas, ask)
             self._shown = self._prober.readings()
         else:
-            self._shown = _ask_once(replicas, ask, self._now())
+            self._known = self._ask_once(replicas, ask)
+            self._shown = _readings(self._known)
         return replace(found, readiness=self._shown)
 
     def look_again(self, opened: Opened, seen: Actual, relied: Collection[str]) -> Mapping[str, Readiness]:
@@ -68,7 +71,9 @@ class ReplicaReadiness:
             return self._shown
         replicas = self._find(seen, opened.desired())
         wanted = {name: replicas[name] for name in relied if name in replicas}
-        return _ask_once(wanted, _asking(opened), self._now())
+        known = self._ask_once(wanted, _asking(opened))
+        self._known |= known
+        return _readings(known)
 
     def ready(self, identity: str) -> Readiness | None:
         """What is known of one replica this very moment, without waiting, in any thread; None where nobody
@@ -92,6 +97,11 @@ class ReplicaReadiness:
         if self._prober is not None:
             self._prober.halt()
 
+    def _ask_once(self, replicas: Mapping[str, Replica], ask: Ask) -> dict[str, Known]:
+        from reconciler.observe.readiness.one_round import ask_once
+
+        return ask_once(replicas, ask, self._now(), self._known)
+
     def _find(self, found: Actual, desired: Desired) -> Mapping[str, Replica]:
         """The same object while it rests on the same ones."""
         from reconciler.observe.readiness.questions import find_replicas
@@ -109,7 +119,6 @@ def _asking(opened: Opened) -> Ask:
     return partial(ask, opened.provider, opened.cluster)
 
 
-def _ask_once(replicas: Mapping[str, Replica], ask: Ask, now: float) -> Mapping[str, Readiness]:
-    from reconciler.observe.readiness.one_round import ask_once
-
-    return ask_once(replicas, ask, now)
+def _readings(known: Mapping[str, Known]) -> Mapping[str, Readiness]:
+    found = ((name, each.standing.readiness) for name, each in known.items())
+    return {name: each for name, each in found if each is not None}

@@ -6,9 +6,9 @@ import threading
 import time
 from collections import deque
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from reconciler.observe.readiness.questions import Question, Replica
+from reconciler.observe.readiness.questions import Question, Replica, Run
 from reconciler.observe.readiness.standing import (
     Answer,
     Ask,
@@ -19,7 +19,6 @@ from reconciler.observe.readiness.standing import (
     without_question,
 )
 from reconciler.observe.readiness.workers import Workers
-from reconciler.values.services.readiness import Readiness
 
 LONGEST = 10.0
 """Seconds that one is waited for at most, whatever its service allows."""
@@ -28,9 +27,20 @@ MOST = 256
 MARGIN = 0.5
 
 
-def ask_once(replicas: Mapping[str, Replica], ask: Ask, now: float) -> dict[str, Readiness]:
-    """Replica → how it answers. Nobody has watched them: each counts as what it is now since its kernels were
-    started. Whether one is dead takes more than one look: nobody is asked that."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What one look leaves for the next, of the same kernels."""
+
+    run: Run
+    standing: Standing
+
+
+def ask_once(
+    replicas: Mapping[str, Replica], ask: Ask, now: float, before: Mapping[str, Known]
+) -> dict[str, Known]:
+    """How each of them stands after one question more than `before`. One that nobody has looked at before is
+    what it is now, and has been since its kernels were started. Whether one is dead takes somebody who keeps
+    asking: nobody is asked that."""
     questions = {
         name: replace(each.readiness, timeout=min(LONGEST, each.readiness.timeout))
         for name, each in replicas.items()
@@ -39,17 +49,21 @@ def ask_once(replicas: Mapping[str, Replica], ask: Ask, now: float) -> dict[str,
     answers = _Round(replicas, questions, ask).wait() if questions else {}
     found = {}
     for name, replica in replicas.items():
-        began = replica.run.began
-        since, standing = now if began is None else min(now, began), Standing()
+        known, since, run = before.get(name), now, replica.run
+        standing = Standing()
+        if known is not None and known.run.goes_on_in(run):
+            standing, run = known.standing, known.run.with_later(run)
+        if standing.readiness is None and run.began is not None:
+            since = min(now, run.began)
         if not replica.runs:
             standing = at_rest(standing, replica.phase, since)
         elif name not in questions:
             standing = without_question(standing, since)
         else:
-            answer = answers.get(name) or late(questions[name])
-            standing = after_answer(standing, answer, 1, since)
-        assert standing.readiness is not None, "each of these says how it stands"
-        found[name] = standing.readiness
+            question = questions[name]
+            answer = answers.get(name) or late(question)
+            standing = after_answer(standing, answer, question.failures, since)
+        found[name] = Known(run, standing)
     return found
 
 

@@ -35,9 +35,9 @@ from reconciler.values.services.readiness import Readiness
 MOST = 64
 """Questions under way, and of these of replicas that were late the last time:"""
 MOST_LATE = 16
-MOST_THREADS = 256
-"""With those that were given up, and whose way there has not come to its end yet. Of half of these no more
-are made for those that are late."""
+MOST_HANGING = 128
+"""With those that were given up, and whose way there has not come to its end yet: at more, those that were
+late wait. All others are asked all the same, and one that hangs is not asked again before that has ended."""
 MARGIN = 0.25
 """Seconds after a question's time in which it may say itself how it ended."""
 SOON = 0.2
@@ -91,10 +91,9 @@ class _Places:
     given_up: int = 0
 
     def has_room(self, *, slow: bool) -> bool:
-        threads = sum(self.taken.values()) + self.given_up
-        if threads >= (MOST_THREADS // 2 if slow else MOST_THREADS):
-            return False
-        return self.taken[slow] < (MOST_LATE if slow else MOST - MOST_LATE)
+        if slow:
+            return self.taken[True] < min(MOST_LATE, MOST_HANGING - self.given_up)
+        return self.taken[False] < MOST - MOST_LATE
 
     def leave(self, asking: _Asking) -> None:
         if asking.given_up:
