@@ -372,9 +372,8 @@ class Workspace(ClusterConnections):
         new.registry_lookups = self.registry_lookups
         new.document_cache, new._desired_cache = self.document_cache, self._desired_cache
         new._plan_cache, new.existing_memo = self._plan_cache, self.existing_memo
-        new._node_requests = self._node_requests
         new.enforcement.postponed = self.enforcement.postponed
-        new.activity = self.activity
+        new._node_requests, new.activity = self._node_requests, self.activity
         new.node_provisioning.adopt(self.node_provisioning)
         return new
 

@@ -44,7 +44,8 @@ class ServedApps:
         self._told = ""
         self._traffic: dict[str, ReplicaTraffic] = {}
         self.ready: Callable[[str, str], Readiness | None] | None = None
-        """How a cluster's replica (identity of its session) answers just now; may be set until `start`."""
+        """How a cluster's replica (identity of its session) answers just now, where that is not for the
+        cluster's loop to say; may be set until `start`."""
         self.proxy = AppProxyServer(
             settings, (), listener, lambda tunnels: make_gate(lambda app: self._address(tunnels, app)),
             self._dial, say,
@@ -54,7 +55,8 @@ class ServedApps:
         """Raises CommandError where Caddy does not start."""
         self.proxy.start()
         for name, cluster in self._loops.clusters.items():
-            ready = partial(self.ready, name) if self.ready is not None else None
+            asked = cluster.loop.workspace.replicas.ready
+            ready = partial(self.ready, name) if self.ready is not None else asked
             traffic = ReplicaTraffic(name, self.proxy.tunnels.balancer, self._say, ready)
             self._traffic[name] = cluster.loop.traffic = traffic
             cluster.loop.workspace.scaling.source = traffic
