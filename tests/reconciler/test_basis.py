@@ -7,9 +7,12 @@ from dataclasses import replace
 from providers.base import Labels, Observed
 from reconciler.apply.steps import action_steps
 from reconciler.plan.actions.sides import before_side
+from reconciler.values.documents.service_replicas import relied_replicas
 from reconciler.values.encoding.fingerprint import state_fingerprint
 from reconciler.values.plan import Action, Plan
 from reconciler.values.records import Recorded
+from reconciler.values.services.pattern import GENERATION_LABEL, SERVICE_LABEL
+from reconciler.values.services.readiness import Readiness
 from reconciler.values.services.state import RolloutOrder, ServiceGeneration, ServiceState
 from reconciler.values.sides import ServiceSide
 from reconciler.values.state import Actual, Existing
@@ -73,3 +76,41 @@ def test_a_services_state_is_recorded_and_is_what_there_was_before() -> None:
     (step,) = action_steps(action, plan)
     assert step.record is not None and step.record.service == state
     assert before_side(Existing(chat, step.record, "")) == action.after
+
+
+def test_of_how_replicas_answer_only_what_a_plan_rests_on_makes_it_stale() -> None:
+    """And of that, neither since when nor why."""
+    there = Actual("repo", "here", {SESSION: Existing(SESSION, RECORD, "RUNNING", (RUNNING,))})
+
+    def basis(*relied: str, **readiness: Readiness) -> str:
+        return state_fingerprint(replace(there, readiness=readiness), relied)
+
+    ready, unready = Readiness(True, 1.0), Readiness(False, 2.0, "refused")
+    assert basis("one", one=ready) == basis("one", one=replace(ready, since=9.0))
+    assert basis("one", one=unready) == basis("one", one=replace(unready, why="it is answered with 503"))
+    distinct = {
+        basis("one"),
+        *(basis("one", one=each) for each in (ready, unready, replace(ready, dead="x"))),
+    }
+    assert len(distinct) == 4
+    assert basis("one", one=ready, two=ready) == basis("one", one=ready, two=unready)
+    assert basis(one=ready) == basis() == state_fingerprint(there)
+
+
+def test_a_plan_rests_on_all_replicas_of_a_service_that_loses_one() -> None:
+    def there(name: str, labels: dict[str, str]) -> Existing:
+        document = {"metadata": {"name": name, "project": "vision", "labels": labels}}
+        return Existing(
+            f"Session/vision/{name}", replace(RECORD, resource=name, document=document), "RUNNING"
+        )
+
+    def replica(service: str, number: int) -> Existing:
+        labels = {SERVICE_LABEL: service, GENERATION_LABEL: "3f9c2a1b"}
+        return there(f"{service}-3f9c2a1b-{number}", labels)
+
+    found = [replica("chat", 1), replica("chat", 2), replica("api", 1), there("prep", {})]
+    existing = {each.id: each for each in found}
+    both = (found[0].id, found[1].id)
+    assert relied_replicas(existing, [found[1].id]) == both
+    assert relied_replicas(existing, [found[3].id, "Session/vision/chat-3f9c2a1b-3"]) == ()
+    assert relied_replicas(existing, existing) == (found[2].id, *both)
