@@ -11,7 +11,7 @@ from providers.images import PullProgress
 from reconciler.apply.image_pulls import create_with_image, pull_image
 from reconciler.apply.node_effects import NodeProgress, probe_node, provision_node
 from reconciler.apply.steps import Step
-from reconciler.apply.targets import ApplyTargets
+from reconciler.apply.targets import ApplyTargets, Traffic
 from reconciler.values.session_phase import LIVE
 from schemas.problems.errors.base import BaiError
 from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
@@ -35,6 +35,10 @@ class Draining:
     connections: int
 
 
+class StillDraining(Exception):
+    """A replica has connections yet, and time for them: this apply does not wait for their end."""
+
+
 EffectProgress = PullProgress | NodeProgress | KernelStarts | Draining
 """What is heard of an effect while it goes on."""
 
@@ -51,7 +55,8 @@ def carry_out(
     stop: threading.Event | None = None,
 ) -> None:
     """Do one step's effect; `on_progress` hears how far a pull, a node or a kernel has come. `stop` ends what
-    only waits. Raises BaiError; what `fence` raises, which is asked right before kernels are changed."""
+    only waits. Raises BaiError, StillDraining; what `fence` raises, which is asked right before kernels are
+    changed."""
     provider, storage, secret = targets.provider, targets.storage, targets.secrets.for_infrastructure
     match step.kind:
         case "create" if step.spec is not None:
@@ -68,8 +73,7 @@ def carry_out(
         case "update" if step.spec is not None:
             provider.update(step.kernel_id, _with_secrets(step, step.spec, targets), fence)
         case "drain":
-            left = stop or threading.Event()
-            targets.traffic.drain(step.kernel_id, step.grace, lambda n: on_progress(Draining(n)), left)
+            _drain(step, targets.traffic, on_progress, stop or threading.Event())
         case "stop":
             fence()
             _stop(step, provider)
@@ -107,6 +111,16 @@ def _create(
         raise KernelRefused(provider=provider.capabilities().name, kernel=spec.id, why=why)
     if made.state == "starting":
         on_progress(KernelStarts())
+
+
+def _drain(
+    step: Step, traffic: Traffic, on_progress: Callable[[EffectProgress], None], stop: threading.Event
+) -> None:
+    def waits(connections: int) -> None:
+        on_progress(Draining(connections))
+
+    if not traffic.drain(step.kernel_id, step.grace, waits, stop):
+        raise StillDraining
 
 
 def _stop(step: Step, provider: Provider) -> None:

@@ -18,6 +18,7 @@ from reconciler.apply.effects import (
     Draining,
     EffectProgress,
     KernelStarts,
+    StillDraining,
     carry_out,
     error_text,
     retry_delay,
@@ -146,16 +147,20 @@ class Executor:
             QueuedEffect(step, progress, node=node_of(step, known.get(step.resource))) for step in wave
         )
 
-    def _end_action(self, part: ActionPart, outcome: Outcome, error: str = "", because: str = "") -> None:
-        """End this part's action so, and skip what depends on it."""
+    def _end_action(
+        self, part: ActionPart, outcome: Outcome, error: str = "", because: str = "", *,
+        draining: bool = False,
+    ) -> None:  # fmt: skip
+        """End this part's action so, and skip what depends on it. `draining`: the next apply goes on."""
         now = self._clock.now()
-        if self._tally.end(part.action, outcome, now, error=error, because=because):
+        if self._tally.end(part.action, outcome, now, error=error, because=because, draining=draining):
             if outcome == "failed":
                 self._journal.fail_action(part.action, error)
             self._events.add(part, ApplyEvent("action", state=outcome, error=error))
         follow: Outcome = "stopped" if outcome == "stopped" else "skipped"
         for other in self._walk.mark_failed(part):
-            if self._tally.end(other.action, follow, now, because=part.action.id):
+            because = part.action.id
+            if self._tally.end(other.action, follow, now, because=because, draining=draining):
                 self._events.add(other, ApplyEvent("action", state=follow))
 
     # Effects
@@ -230,6 +235,9 @@ class Executor:
     def _effect_ended(self, effect: QueuedEffect, error: BaseException | None) -> None:
         if error is not None and not isinstance(error, Exception):
             raise error
+        if isinstance(error, StillDraining):
+            effect.progress.draining = True
+            error = None
         delay = None if error is None or self._stop.is_set() else retry_delay(error, effect.attempt)
         if error is not None and delay is not None:
             due = self._clock.now() + delay
@@ -261,7 +269,9 @@ class Executor:
         progress.open -= len(dropped)
 
     def _wave_ended(self, progress: PartProgress) -> None:
-        if not progress.error:
+        if progress.draining:
+            self._end_action(progress.part, "stopped", draining=True)
+        elif not progress.error:
             progress.wave += 1
             self._advance(progress)
         elif progress.created and not progress.undoing:

@@ -23,6 +23,8 @@ class PartProgress:
     """Create steps that were begun, whether they succeeded or not."""
     starting: bool = False
     """Whether an engine was still to start a created kernel."""
+    draining: bool = False
+    """Whether a replica has connections yet: nothing more is done with it for now."""
     undoing: bool = False
     left: list[str] = field(default_factory=list)
     """Kernels that undoing could not remove."""
@@ -66,14 +68,22 @@ class ActionTally:
         return self._left[action.id] == 0 and self.end(action, "done", now)
 
     def end(
-        self, action: Action, outcome: Outcome, now: float, *, error: str = "", because: str = ""
-    ) -> bool:
+        self, action: Action, outcome: Outcome, now: float, *, error: str = "", because: str = "",
+        draining: bool = False,
+    ) -> bool:  # fmt: skip
         """True unless it has ended already."""
         if action.id in self._results:
             return False
         started = self._started.get(action.id)
         self._results[action.id] = ActionResult(
-            action.id, action.verb, outcome, error, because, started, now if started is not None else None
+            action.id,
+            action.verb,
+            outcome,
+            error,
+            because,
+            started,
+            now if started is not None else None,
+            draining,
         )
         return True
 

@@ -31,9 +31,10 @@ class Traffic(Protocol):
         as `actual` has them."""
         ...
 
-    def drain(self, kernel: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> None:
-        """The kernel gets nothing new from now on. Comes back when it has no connections, after `grace`
-        seconds at most, and soon after `stop` is set; `waits` hears how many are left."""
+    def drain(self, kernel: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> bool:
+        """The kernel gets nothing new from now on. True when it may be stopped: it has no connections, or has
+        had `grace` seconds since it was drained first. False where it still has some after a while, and soon
+        after `stop` is set: another apply goes on with it. `waits` hears how many are left."""
         ...
 
 
@@ -43,8 +44,8 @@ class NoTraffic:
     def follow(self, plan: Plan, actual: Actual) -> None:
         return None
 
-    def drain(self, kernel: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> None:
-        return None
+    def drain(self, kernel: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> bool:
+        return True
 
 
 NO_TRAFFIC: Traffic = NoTraffic()

@@ -51,6 +51,8 @@ class ActionResult:
     because: str = ""
     started: float | None = None
     finished: float | None = None
+    draining: bool = False
+    """Stopped because a replica still has connections, and time for them: the next apply goes on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +70,8 @@ class ApplyResult:
 
     @property
     def ok(self) -> bool:
-        """Everything in the plan was done."""
-        return all(result.outcome == "done" for result in self.results)
+        """Everything in the plan was done, but for replicas that are drained."""
+        return all(result.outcome == "done" or result.draining for result in self.results)
 
     def count(self, outcome: Outcome) -> int:
         return sum(result.outcome == outcome for result in self.results)

@@ -130,18 +130,19 @@ class Requests:
     """Those that replicas still have, until `done`."""
 
     def __init__(self, log: list[str]) -> None:
-        self.log, self.done, self.killed = log, threading.Event(), False
+        self.log, self.done, self.killed, self.waits = log, threading.Event(), False, True
 
     def follow(self, plan: Plan, actual: Actual) -> None:
         self.log.append("follow")
 
-    def drain(self, kernel: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> None:
+    def drain(self, kernel: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> bool:
         self.log.append(f"drain {kernel.split('-')[-2]} {grace:g}")
         waits(3)
         if self.killed:
             raise KeyboardInterrupt
-        while not self.done.wait(0.01) and not stop.is_set():
+        while not self.done.wait(0.01) and not stop.is_set() and self.waits:
             continue
+        return self.done.is_set()
 
 
 class Bench:
@@ -233,3 +234,28 @@ def test_killed_while_it_drains_the_next_apply_drains_again(make: Callable[..., 
     bench.requests.done.set()
     assert bench.apply().ok and bench.world.kernels == {}
     assert bench.log.count("drain 1 45") == 2 and bench.store.open_intents(CLUSTER) == ()
+
+
+def test_what_takes_longer_is_the_next_applies(make: Callable[..., Bench]) -> None:
+    """No apply waits for somebody who keeps a connection; that is no failure."""
+    plain = canonical_document(session())
+    bench = make(replica_document(), plain)
+    bench.requests.waits = False
+    result = bench.apply()
+    assert [(each.outcome, each.draining) for each in result.results] == [("stopped", True), ("done", False)]
+    assert result.ok and not result.interrupted and len(bench.world.kernels) == 1
+    assert bench.store.recorded(CLUSTER)[bench.actions[0].id].phase == "TERMINATING"
+    assert bench.store.open_intents(CLUSTER) == ()
+    bench.requests.done.set()
+    bench.actions = bench.actions[:1]
+    assert bench.apply().ok and bench.world.kernels == {} and bench.store.recorded(CLUSTER) == {}
+
+
+def test_who_waits_for_what_is_drained_waits_for_the_next_apply(make: Callable[..., Bench]) -> None:
+    bench = make(replica_document(), canonical_document(session()))
+    bench.requests.waits = False
+    first, second = bench.actions
+    bench.actions = [first, replace(second, in_turn=first.id)]
+    result = bench.apply()
+    assert [(each.outcome, each.draining) for each in result.results] == [("stopped", True)] * 2
+    assert result.ok and len(bench.world.kernels) == 2

@@ -19,32 +19,55 @@ if TYPE_CHECKING:
     from reconciler.values.services.status import ReplicaStatus, ServiceStatus
     from reconciler.values.state import Actual
 
+PATIENCE = 5.0
+"""Seconds that one apply waits for requests of a replica: a pass of the loop is everybody's."""
 Ready = Callable[[str], "Readiness | None"]
 """How a replica (identity of its session) answers just now; None where it was not asked."""
 
 
 class ReplicaTraffic:
-    """Of one cluster; what an apply tells of its replicas. `ready` None: what the last pass saw of them
-    counts."""
+    """Of one cluster; what an apply tells of its replicas. `wake`: has the next apply come soon; `ready`
+    None: what the last pass saw of them counts."""
 
     def __init__(
-        self, cluster: str, balancer: Balancer, say: Callable[[str], None], ready: Ready | None = None
-    ) -> None:
+        self, cluster: str, balancer: Balancer, say: Callable[[str], None], wake: Callable[[], None],
+        ready: Ready | None = None,
+    ) -> None:  # fmt: skip
         self._cluster, self._balancer, self._say, self._ready = cluster, balancer, say, ready
+        self._wake = wake
+        self._timers: dict[str, threading.Timer] = {}
 
     def follow(self, plan: Plan, actual: Actual) -> None:
         ready = self._ready or actual.readiness.get
         found = replicas_by_service(plan.services, actual, self._cluster, ready)
         self._balancer.update(self._cluster, found)
 
-    def drain(self, kernel: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> None:
+    def drain(self, kernel: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> bool:
         def tell(left: int) -> None:
             self._say(f"{kernel} is draining: {plural(left, 'connection')} left")
             waits(left)
 
-        left = self._balancer.drain(place_of(self._cluster, kernel), grace, tell, stop)
-        if left:
+        place = place_of(self._cluster, kernel)
+        has = self._balancer.drain(place, grace, PATIENCE, tell, stop)
+        if has:
+            self._come_back(kernel, place, has)
+        elif left := self._balancer.connections(place):
             self._say(f"{kernel} is stopped with {plural(left, 'connection')} left")
+        return not has
+
+    def _come_back(self, kernel: str, place: str, seconds: float) -> None:
+        """When it has no connections any more, or its time is over."""
+        self._balancer.when_over(place, self._wake)
+        if kernel in self._timers:
+            return
+
+        def over() -> None:
+            del self._timers[kernel]
+            self._wake()
+
+        timer = self._timers[kernel] = threading.Timer(seconds, over)
+        timer.daemon = True
+        timer.start()
 
     def requests(self, service: str) -> Requests:
         """What is asked of a service just now."""

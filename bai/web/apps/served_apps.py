@@ -57,7 +57,7 @@ class ServedApps:
         for name, cluster in self._loops.clusters.items():
             asked = cluster.loop.workspace.replicas.ready
             ready = partial(self.ready, name) if self.ready is not None else asked
-            traffic = ReplicaTraffic(name, self.proxy.tunnels.balancer, self._say, ready)
+            traffic = ReplicaTraffic(name, self.proxy.tunnels.balancer, self._say, cluster.loop.wake, ready)
             self._traffic[name] = cluster.loop.traffic = traffic
             cluster.loop.workspace.scaling.source = traffic
             cluster.listeners.append(self._on_pass)

@@ -35,6 +35,8 @@ MOST_REMEMBERED = 10_000
 """Connections of one service."""
 _LOOK_AGAIN = 0.05
 """Seconds between two looks for a replica, for those that wait for one."""
+_FORGOTTEN = 7200.0
+"""Seconds after which nobody comes back to a replica that was drained: more than any may be."""
 _TICK = 0.25
 """Most seconds without looking whether all of it ends."""
 
@@ -82,6 +84,9 @@ class Balancer:
         self._tried_again: set[str] = set()
         self._away: dict[str, bool] = {}
         """Place that gets nothing → whether somebody waits for its end just now."""
+        self._drained_since: dict[str, float] = {}
+        self._awaited: dict[str, Callable[[], None]] = {}
+        """Place → who hears when it has no connections any more."""
         self._turns = itertools.count(1)
         self._last: dict[str, int] = {}
         self._asked: dict[str, _Asked] = {}
@@ -102,6 +107,10 @@ class Balancer:
             for place in [each for each in self._away if each.startswith(prefix)]:
                 if not self._away[place]:
                     del self._away[place]
+            old = self._clock() - _FORGOTTEN
+            for place, since in list(self._drained_since.items()):
+                if since < old or (place in places and not self._away.get(place)):
+                    del self._drained_since[place]
             for kept in (self._failed, self._last):
                 for place in [each for each in kept if each.startswith(prefix) and each not in places]:
                     del kept[place]
@@ -183,27 +192,42 @@ class Balancer:
         with self._changed:
             return self._open[place]
 
-    def drain(self, place: str, grace: float, waits: Callable[[int], None], stop: threading.Event) -> int:
-        """Nothing new for it; comes back when nothing is left, after `grace` seconds, and soon after `stop`
-        is set, with the connections that are left. `waits` hears of them, now and then."""
+    def drain(
+        self, place: str, grace: float, patience: float, waits: Callable[[int], None], stop: threading.Event
+    ) -> float:
+        """Nothing new for it. Comes back when nothing is left, or it has had `grace` seconds since it was
+        drained first, with 0; and after `patience` seconds, or soon after `stop` is set, with the seconds
+        that it still has. `waits` hears how many connections there are, now and then."""
         begun = self._clock()
         told = begun - TOLD_EVERY
         with self._changed:
             self._away[place] = True
+            end = self._drained_since.setdefault(place, begun) + grace
         try:
             while True:
                 with self._changed:
                     left, now = self._open[place], self._clock()
-                    if not left or stop.is_set() or now >= begun + grace:
-                        return left
+                    if not left or now >= end:
+                        self._drained_since.pop(place, None)
+                        return 0.0
+                    if stop.is_set() or now >= begun + patience:
+                        return end - now
                     if now < told + TOLD_EVERY:
-                        self._changed.wait(min(_TICK, begun + grace - now))
+                        self._changed.wait(min(_TICK, end - now, begun + patience - now))
                         continue
                 waits(left)
                 told = now
         finally:
             with self._changed:
                 self._away[place] = False
+
+    def when_over(self, place: str, tell: Callable[[], None]) -> None:
+        """Have `tell` called, once, when it has no connections any more."""
+        with self._changed:
+            if self._open[place]:
+                self._awaited[place] = tell
+                return
+        tell()
 
     def _candidates(self, service: str, tried: Collection[str]) -> list[Replica]:
         known = self._services.get(service)
@@ -222,6 +246,8 @@ class Balancer:
         self._open[place] -= 1
         if self._open[place] <= 0:
             del self._open[place]
+            if (tell := self._awaited.pop(place, None)) is not None:
+                tell()
         self._changed.notify_all()
 
     @staticmethod

@@ -189,7 +189,7 @@ def test_nobodys_headers_say_what_is_balanced(lab: AppLab) -> None:
 
 def chosen_of(plan: Plan, actual: Actual, **options: Any) -> set[str]:
     balancer = Balancer()
-    ReplicaTraffic("here", balancer, lambda line: None, **options).follow(plan, actual)
+    ReplicaTraffic("here", balancer, lambda line: None, lambda: None, **options).follow(plan, actual)
     found = [balancer.choose("here/Service/p/web", ()) for _ in range(8)]
     return {each.place for each in found if each is not None}
 

@@ -21,6 +21,7 @@ from tests.bai.web.apps.app_lab import HOST, Answer, AppLab, Gate, app_lab, dial
 from tests.waiting import until
 
 SERVICE = "c/Service/p/web"
+LONG = 600.0
 PORT = 80
 """As the document has it; each replica has one of its own."""
 
@@ -170,10 +171,12 @@ class Draining:
     def __init__(self, balancer: Balancer, name: str, grace: float, stop: threading.Event) -> None:
         self.told: list[int] = []
         self.left: int | None = None
+        self.has = 0.0
         self.stop = stop
 
         def run() -> None:
-            self.left = balancer.drain(f"c/{name}", grace, self.told.append, stop)
+            self.has = balancer.drain(f"c/{name}", grace, LONG, self.told.append, stop)
+            self.left = balancer.connections(f"c/{name}")
 
         self._thread = threading.Thread(target=run, daemon=True)
         self._thread.start()

@@ -9,7 +9,9 @@ from collections import Counter
 
 import pytest
 
+from bai.web.apps import replica_traffic
 from bai.web.apps.proxy.balancer import MOST_TRIES, SKIPPED, Balancer, Replica, ServiceWay
+from bai.web.apps.replica_traffic import ReplicaTraffic
 from providers.machines.base import Stream
 from tests.waiting import until
 
@@ -126,7 +128,7 @@ def test_who_is_drained_comes_back_with_the_next_picture(balancer: Balancer) -> 
     assert balancer.choose(WEB, ()) is not None
     told: list[int] = []
     stop = threading.Event()
-    waiting = threading.Thread(target=balancer.drain, args=("c/a", 1.0, told.append, stop), daemon=True)
+    waiting = threading.Thread(target=balancer.drain, args=("c/a", 1.0, 1.0, told.append, stop), daemon=True)
     waiting.start()
     until(lambda: told, "it waits")
     balancer.update("c", {WEB: [replica("a")]})
@@ -145,10 +147,67 @@ def test_nothing_is_kept_of_replicas_that_are_gone(balancer: Balancer) -> None:
         balancer.update("c", {WEB: [replica(f"r{number}")]})
         assert balancer.choose(WEB, ()) is not None
         balancer.lost(f"c/r{number}")
-        balancer.drain(f"c/r{number}", 0, lambda left: None, threading.Event())
+        balancer.drain(f"c/r{number}", 0, 0, lambda left: None, threading.Event())
     balancer.update("c", {})
     kept = [balancer._failed, balancer._last, balancer._open, balancer._away, balancer._tried_again]
-    assert not any(kept)
+    assert not any([*kept, balancer._drained_since, balancer._awaited])
+
+
+def test_time_to_drain_counts_from_its_beginning_however_often_somebody_comes_back(
+    balancer: Balancer, clock: Clock
+) -> None:
+    balancer.update("c", {WEB: [replica("a"), replica("b")]})
+    assert balancer.choose(WEB, ["c/b"]) is not None
+
+    def drained(grace: float) -> float:
+        return balancer.drain("c/a", grace, 0.0, lambda left: None, threading.Event())
+
+    assert drained(30) == 30
+    clock.now += 20
+    balancer.update("c", {WEB: [replica("b")]})
+    assert drained(30) == 10
+    clock.now += 10
+    assert drained(30) == 0 and balancer.connections("c/a") == 1
+    balancer.update("c", {WEB: [replica("a")]})
+    assert drained(30) == 30, "it was wanted again in between"
+
+
+def test_who_waits_for_the_last_connection_hears_of_it_once(balancer: Balancer) -> None:
+    balancer.update("c", {WEB: [replica("a")]})
+    heard: list[str] = []
+    for _ in range(2):
+        assert balancer.choose(WEB, ()) is not None
+    for _ in range(3):
+        balancer.when_over("c/a", lambda: heard.append("over"))
+    balancer.over("c/a")
+    assert heard == []
+    balancer.over("c/a")
+    assert heard == ["over"]
+    balancer.when_over("c/a", lambda: heard.append("at once"))
+    assert heard == ["over", "at once"]
+
+
+def test_a_pass_comes_back_to_a_replica_when_it_is_drained_or_its_time_is_over(
+    balancer: Balancer, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No apply waits for long, whoever keeps a connection."""
+    monkeypatch.setattr(replica_traffic, "PATIENCE", 0.0)
+    said: list[str] = []
+    woken = threading.Event()
+    balancer.update("c", {WEB: [replica("a"), replica("b")]})
+    traffic = ReplicaTraffic("c", balancer, said.append, woken.set)
+    told: list[int] = []
+    for place in ("c/a", "c/b"):
+        assert balancer.choose(WEB, [other for other in ("c/a", "c/b") if other != place]) is not None
+    assert not traffic.drain("a", 600, told.append, threading.Event()) and not woken.is_set()
+    balancer.over("c/a")
+    assert woken.is_set() and traffic.drain("a", 600, told.append, threading.Event())
+    woken.clear()
+    assert not traffic.drain("b", 0.01, told.append, threading.Event())
+    until(woken.is_set, "its time is over")
+    clock.now += 1
+    assert traffic.drain("b", 0.01, told.append, threading.Event())
+    assert said[-1] == "b is stopped with 1 connection left"
 
 
 def test_a_connection_tries_so_many_and_says_why(balancer: Balancer) -> None:

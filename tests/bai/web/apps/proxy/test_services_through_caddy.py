@@ -11,10 +11,8 @@ from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
 from tests.bai.web.apps.app_lab import served, talk
-from tests.bai.web.apps.proxy.service_lab import ServiceLab, free_port, in_background, load, service_lab
+from tests.bai.web.apps.proxy.service_lab import LONG, ServiceLab, free_port, in_background, load, service_lab
 from tests.waiting import until
-
-LONG = 600.0
 
 
 @pytest.fixture(scope="module")
@@ -142,7 +140,7 @@ def test_a_drain_ends_with_its_time_and_with_the_server(lab: ServiceLab) -> None
     until(lambda: long.told, "it waits")
     long.stop.set()
     until(lambda: long.over, "the server ends")
-    assert (short.left, long.left, slow) == (1, 1, [])
+    assert (short.left, long.left, slow) == (1, 1, []) and short.has == 0 and long.has > 0
     one.go_on.set()
     until(lambda: slow, "it is answered")
     assert slow == ["busy"]
@@ -209,5 +207,5 @@ def test_a_client_that_goes_away_while_it_waits_leaves_nothing_behind(lab: Servi
     with load(lab, 4) as clients:
         clients.goes_on(20)
     until(lambda: lab.balancer.connections("c/left") == 0, "all have ended")
-    assert lab.balancer.drain("c/left", 0, lambda left: None, stop) == 0
+    assert lab.balancer.drain("c/left", LONG, LONG, lambda left: None, stop) == 0
     assert one.under_way == 0
