@@ -334,11 +334,11 @@ async def _join_sockets(
     far.setblocking(False)
     gone: list[asyncio.Future[None]] = [loop.create_future(), loop.create_future()]
     ends = (_End(gone[0]), _End(gone[1], answered))
-    for end, connection in zip(ends, (near, far), strict=True):
-        await loop.connect_accepted_socket(partial(_same, end), connection)
-    ends[0].join(ends[1])
-    ends[1].join(ends[0])
     try:
+        for end, connection in zip(ends, (near, far), strict=True):
+            await loop.connect_accepted_socket(partial(_same, end), connection)
+        ends[0].join(ends[1])
+        ends[1].join(ends[0])
         await asyncio.gather(*gone)
     finally:
         for end in ends:

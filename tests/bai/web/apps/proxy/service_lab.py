@@ -9,6 +9,8 @@ import contextlib
 import http.client
 import itertools
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -64,7 +66,7 @@ class ReplicaServer:
             writer.close()
 
     def kill(self) -> int:
-        """As a process that is killed; gives how many requests were under way."""
+        """Cuts what is open; gives how many requests were under way."""
 
         async def end() -> int:
             self._server.close()
@@ -249,6 +251,41 @@ def load(lab: ServiceLab, clients: int = 8, methods: Sequence[str] = ("GET",)) -
         yield made
     finally:
         made.end()
+
+
+_PROGRAM = """
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.rfile.read(int(self.headers.get("content-length", 0)))
+        self.send_response(200)
+        self.send_header("content-length", "8")
+        self.end_headers()
+        self.wfile.write(b"process " if self.command != "HEAD" else b"")
+
+    do_HEAD = do_POST = do_GET
+
+    def log_message(self, *said):
+        pass
+
+server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+print(server.server_port, flush=True)
+server.serve_forever()
+"""
+
+
+@contextlib.contextmanager
+def process(lab: ServiceLab, name: str) -> Iterator[subprocess.Popen[str]]:
+    """A replica that is a process of its own."""
+    command = [sys.executable, "-c", _PROGRAM]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as made:
+        assert made.stdout is not None
+        try:
+            lab.world.ports[name] = int(made.stdout.readline())
+            yield made
+        finally:
+            made.kill()
 
 
 def in_background(do: Callable[[], Any]) -> list[Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import shutil
 import socket
+import struct
 import tempfile
 import threading
 from collections.abc import Iterator
@@ -279,3 +280,23 @@ def test_threads_that_dial_are_used_again(
         with reached(address):
             until(lambda number=number: len(far.ends) > number, "it is dialled")  # type: ignore[misc]
     assert len(threads) <= 3
+
+
+def test_who_broke_off_right_after_it_was_dialled_leaves_nobody_waiting(
+    tunnels: Tunnels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A process that is killed at that moment."""
+
+    def dial(kernel_id: str, port: int) -> Stream:
+        with socket.create_server(("127.0.0.1", 0)) as listener:
+            stream = socket.create_connection(listener.getsockname())
+            accepted, _ = listener.accept()
+            accepted.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            accepted.close()
+        return stream
+
+    monkeypatch.setattr(tunnels, "_dial", dial)
+    with reached(tunnels.address("a", 1)) as near:
+        near.sendall(b"hello")
+        with contextlib.suppress(ConnectionResetError):
+            assert near.recv(1) == b""
