@@ -40,13 +40,9 @@ def answer(view: ClusterView, query: AppsQuery) -> Printout:
 
 
 def _resolved(name: str, known: Iterable[str]) -> str:
-    """A service where its kind is said (`service/web`), or where there is no session of that name. Raises
-    NoSuchResource, AmbiguousName."""
+    """A session or a service. Raises NoSuchResource, AmbiguousName."""
     them = [each for each in known if ref_of(each).kind in ("Session", "Service")]
     try:
-        return resolve_name(name, them, "Session")
-    except NoSuchResource as error:
-        try:
-            return resolve_name(name, them, "Service")
-        except NoSuchResource:
-            raise error from None
+        return resolve_name(name, them)
+    except NoSuchResource:
+        return resolve_name(name, them, "Session")  # Which says so of sessions.

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from bai.queries.apps import app_list
 from bai.queries.facts.apps import app_ports, apps_of
+from bai.queries.models import AppsQuery
 from bai.web.apps.proxy.balancer import Balancer
 from bai.web.apps.replica_traffic import ReplicaTraffic, replicas_by_service
 from planner.model.types import KernelPlacement, Placement, PortGrant
@@ -20,6 +23,7 @@ from reconciler.values.services.status import ReplicaPhase, ReplicaStatus, Servi
 from reconciler.values.state import Actual, Existing
 from schemas.kinds.service import Service
 from schemas.kinds.session import Session
+from schemas.problems.errors.command import AmbiguousName, NoSuchResource
 from schemas.values.canonical import canonical_document
 from tests.bai.web.apps.lab import AppLab, call, token
 from tests.bai.web.apps.test_links import audit, linked, share
@@ -244,3 +248,35 @@ def test_commands_show_a_services_apps(lab: AppLab) -> None:
     away = {f"Session/p/web-{pattern().generation}-{n}": Readiness(False, 0.0, "no answer") for n in (1, 2)}
     (app,) = apps_of(done.desired, replace(done.actual, readiness=away), "Service/p/web")
     assert app.phase == "PENDING" and "-1 is RUNNING (no answer)" in app.reason
+
+
+@pytest.mark.parametrize("name", ["service/api", "services/p/api", "Service/p/api", "p/api", "api"])
+def test_bai_open_finds_a_service(lab: AppLab, name: str) -> None:
+    document = asked(lab, name)
+    assert (document["session"], document["phase"], document["ports"]) == (
+        "Service/p/web",
+        "RUNNING",
+        ["http"],
+    )
+    assert document["apps"] == [{"name": "http", "url": f"https://{OTHER}", "access": "operators"}]
+
+
+def test_a_name_of_a_session_and_a_service_is_asked_about(lab: AppLab) -> None:
+    of = pattern("own")
+    set_services(lab, (of, []))
+    with pytest.raises(AmbiguousName):
+        asked(lab, "own")
+    assert asked(lab, "service/own")["phase"] == "PENDING"
+    assert asked(lab, "session/own")["session"] == "Session/p/own"
+    with pytest.raises(NoSuchResource, match="session"):
+        asked(lab, "nothing")
+
+
+def asked(lab: AppLab, name: str) -> dict[str, Any]:
+    done = lab.hub.clusters["here"].good
+    assert done is not None and done.desired is not None
+    digests = {**done.desired.digests, **dict.fromkeys(done.desired.services, "d")}
+    desired = replace(done.desired, digests=digests)
+    view: Any = SimpleNamespace(desired=desired, observed=done.actual, cluster="here", sees=lambda each: True)
+    document = app_list.answer(view, AppsQuery.of(session=name, form="json")).document
+    return dict(document)
