@@ -136,7 +136,8 @@ class ServiceGate(Gate):
         if path == "/unanswered":
             return 503, {}, b"no replica answers"
         upstream = self.tunnels.service_address(SERVICE, PORT)
-        return 200, {"Bai-Upstream": upstream, "Bai-Balanced": "yes"}, b""
+        protocol = {"Bai-Protocol": self.protocol} if self.protocol else {}
+        return 200, {"Bai-Upstream": upstream, "Bai-Balanced": "yes", **protocol}, b""
 
 
 @dataclass

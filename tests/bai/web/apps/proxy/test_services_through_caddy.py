@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
+import httpx
 import pytest
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
-from tests.bai.web.apps.app_lab import served, talk
+from bai.web.apps.proxy.caddy_config import InternalCertificates
+from tests.bai.web.apps.app_lab import HOST, app_lab, served, talk
 from tests.bai.web.apps.proxy.service_lab import (
     LONG,
     ServiceLab,
@@ -201,6 +204,26 @@ def test_twenty_updates_under_load_cost_no_request(lab: ServiceLab) -> None:
             clients.goes_on(4)
     assert clients.failed == []
     assert len({each for each in clients.answers if each}) >= 20
+
+
+def test_replicas_that_speak_tls_themselves_and_streams_that_come_as_they_are_sent(
+    lab: ServiceLab, tmp_path: Path
+) -> None:
+    with app_lab(tmp_path, certificates=InternalCertificates()) as outer:
+        lab.world.ports["tls"] = outer.port
+        lab.use("tls")
+        lab.apps.gate.protocol = "https"
+        try:
+            assert lab.apps.told()["host"] == HOST
+            with httpx.stream("GET", f"{lab.apps.url}/sse", headers={"Host": HOST}, timeout=60) as stream:
+                lines = stream.iter_lines()
+                assert next(lines) == "data: first"
+                assert lab.balancer.connections("c/tls") == 1
+                outer.go_on.set()
+                assert "data: second" in list(lines)
+        finally:
+            lab.apps.gate.protocol = ""
+    until(lambda: lab.balancer.connections("c/tls") == 0, "it is over")
 
 
 def test_a_port_where_nobody_listens_is_another_replicas_request(lab: ServiceLab) -> None:
