@@ -246,7 +246,7 @@ def test_commands_show_a_services_apps(lab: AppLab) -> None:
     assert (app.url, app.phase, app.identity) == (f"https://{HOST}", "RUNNING", "Service/p/web")
     assert app_ports(done.desired, "Service/p/web") == ("http",)
     away = {f"Session/p/web-{pattern().generation}-{n}": Readiness(False, 0.0, "no answer") for n in (1, 2)}
-    (app,) = apps_of(done.desired, replace(done.actual, readiness=away), "Service/p/web")
+    (app,) = apps_of(done.desired, replace(done.actual, readiness=away), "Service/p/api")
     assert app.phase == "PENDING" and "-1 is RUNNING (no answer)" in app.reason
 
 
@@ -254,7 +254,7 @@ def test_commands_show_a_services_apps(lab: AppLab) -> None:
 def test_bai_open_finds_a_service(lab: AppLab, name: str) -> None:
     document = asked(lab, name)
     assert (document["session"], document["phase"], document["ports"]) == (
-        "Service/p/web",
+        "Service/p/api",
         "RUNNING",
         ["http"],
     )
