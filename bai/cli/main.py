@@ -33,6 +33,7 @@ COMMANDS = {
     "logout": ("bai.cli.commands.logout", "Forget a server and the login there."),
     "context": ("bai.cli.commands.context", "List servers one is logged in to; choose one."),
     "rollback": ("bai.cli.commands.rollback", "Bring a cluster to an earlier commit, and hold it there."),
+    "rollout": ("bai.cli.commands.rollout", "Watch a service's rollout, and go back to before it."),
     "suspend": ("bai.cli.commands.suspend", "Have the loop change nothing for a while."),
     "resume": ("bai.cli.commands.resume", "Have the loop go on."),
     "approve": ("bai.cli.commands.approve", "Let the loop carry out a commit that waits for it."),

@@ -9,6 +9,8 @@ from bai.queries.facts.hold_notes import hold_notes
 from bai.queries.facts.node_infos import node_infos
 from bai.queries.facts.profile_view import node_document, profile_facts, source_document
 from bai.queries.names.resource_names import resolve_name
+from bai.queries.names.service_names import find_service
+from bai.queries.services.facts import service_facts
 from bai.render.printout import Printout, styled_lines
 from bai.render.resources.describe import Description, description_json, description_lines
 from reconciler.values.volume_folders import volume_folders
@@ -41,7 +43,7 @@ def describe_resource(view: ClusterView, name: str) -> Description:
     desired, actual = view.desired, view.actual
     nodes = [identity_of("Node", node.metadata.name) for node in desired.repository.nodes_of(desired.cluster)]
     known = {each for each in {*desired.digests, *actual.existing, *nodes} if view.sees(each)}
-    identity = resolve_name(name, known)
+    identity = find_service(name, known) or resolve_name(name, known)
     item = actual.existing.get(identity)
     source = source_document(desired.repository, identity)
     place = desired.repository.locations.get(source.identity) if source else None
@@ -66,6 +68,7 @@ def describe_resource(view: ClusterView, name: str) -> Description:
         facts=profile_facts(desired.repository, identity),
         apps=apps_of(desired, actual, identity),
         app_ports=app_ports(desired, identity),
+        service=service_facts(view, identity) if ref_of(identity).kind == "Service" else None,
     )
 
 

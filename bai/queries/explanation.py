@@ -6,6 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from bai.queries.names.resource_names import resolve_name
+from bai.queries.names.service_names import find_service, service_part
+from bai.queries.services.explanation import explain_service
 from bai.render.analysis.explain import Explanation, explanation_sections
 from bai.render.printout import Printout, Report
 from reconciler.guards.judge import violation_text
@@ -22,6 +24,10 @@ if TYPE_CHECKING:
 
 def answer(view: ClusterView, query: ExplainQuery) -> Printout:
     """Raises NoSuchResource, AmbiguousName."""
+    if service_part(query.session):
+        known = {each for each in {*view.wanted, *view.observed.existing} if view.sees(each)}
+        if service := find_service(query.session, known):
+            return explain_service(view, service, query)
     found = explain_session(view, query.session)
     if query.form == "json":
         from bai.render.analysis.explain_json import explanation_json

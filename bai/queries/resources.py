@@ -72,7 +72,11 @@ def answer_part(view: ClusterView, query: GetQuery, part: Callable[[int], slice]
         blocks.append(_session_table(rows, waits, apps, wide=wide))
         if apps and not wide:
             blocks.append(plain_lines(line for found in apps.values() for line in app_lines(found)))
-    if query.kind != "Session":
+    if query.kind == "Service":
+        from bai.queries.services.listing import service_table
+
+        blocks.append(service_table(view, only))
+    elif query.kind != "Session":
         blocks.append(_resource_table(view, query.kind, only))
     warnings = tuple(f"warning: not everything could be observed: {clean(e)}" for e in view.observed.errors)
     return Printout(blocks=tuple(blocks), notes=notes, warnings=warnings)
@@ -177,7 +181,18 @@ def _items(view: ClusterView, kind: str, only: Collection[str]) -> list[dict[str
             "applied": name in view.observed.existing,
             "state": state,
             "generation": int(generation or 0),
+            **_service_item(view, name),
         }
         for name, state, generation in resource_rows(view.observed, view.wanted, kind)
         if name in only
     ]
+
+
+def _service_item(view: ClusterView, identity: str) -> dict[str, Any]:
+    """What a service's item has beyond others."""
+    if ref_of(identity).kind != "Service":
+        return {}
+    from bai.queries.services.facts import service_facts
+    from bai.render.resources.services import service_json
+
+    return service_json(service_facts(view, identity))

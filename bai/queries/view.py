@@ -10,6 +10,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Protocol
 
+from schemas.values.resource_ref import ref_of
+
 if TYPE_CHECKING:
     from bai.render.resources.loop_status import LoopStatus
     from planner.advice.capacity import GroupCapacity
@@ -20,7 +22,9 @@ if TYPE_CHECKING:
     from reconciler.review.values import Review
     from reconciler.sources.commit_facts import CommitFacts
     from reconciler.store.reader import StoreReader
+    from reconciler.values.plan import Plan
     from reconciler.values.records import Holdings, Sample
+    from reconciler.values.services.status import ServiceStatus
     from reconciler.values.state import Actual, Desired
     from reconciler.workspace.store_access import StoreAccess
     from reconciler.workspace.workspace import Workspace
@@ -61,6 +65,11 @@ class ClusterView(Protocol):
     @property
     def waits(self) -> Mapping[str, Wait]:
         """Session → why it waits."""
+        ...
+
+    @property
+    def services(self) -> Mapping[str, ServiceStatus]:
+        """Service → how it stands, as far as a plan has come to it."""
         ...
 
     @property
@@ -190,17 +199,27 @@ class WorkspaceView:
 
     @cached_property
     def waits(self) -> Mapping[str, Wait]:
-        """As a plan made now says; nothing is planned when none waits. A plan that is refused, for a guard
-        say, is no reason to show nothing."""
-        from schemas.problems.errors.plan import PlanError
-
+        """As a plan made now says; nothing is planned when none waits."""
         if all(item.phase != "PENDING" for item in self.observed.existing.values()):
             return {}
-        try:
-            plan = self._workspace.plan(offline=self._offline, actual=self.actual)
-            return {wait.session: wait for wait in plan.waits}
-        except PlanError:
+        return {wait.session: wait for wait in self._plan.waits} if self._plan is not None else {}
+
+    @cached_property
+    def services(self) -> Mapping[str, ServiceStatus]:
+        """The same; nothing is planned where there is no service."""
+        if all(ref_of(name).kind != "Service" for name in {*self.wanted, *self.observed.existing}):
             return {}
+        return {each.service: each for each in self._plan.services} if self._plan is not None else {}
+
+    @cached_property
+    def _plan(self) -> Plan | None:
+        """One that is refused, for a guard say, is no reason to show nothing."""
+        from schemas.problems.errors.plan import PlanError
+
+        try:
+            return self._workspace.plan(offline=self._offline, actual=self.actual)
+        except PlanError:
+            return None
 
     @property
     def store(self) -> StoreReader | None:

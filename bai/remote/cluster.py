@@ -18,6 +18,7 @@ from bai.remote.identity_provider import IdentityProvider, expires_at
 from bai.render.resources.events import parse_event
 from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.server import NotLoggedIn, ServerError, ServerUnreachable
+from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from bai.queries.facts.kernel_usage import UsageFacts
@@ -60,14 +61,21 @@ class RemoteCluster:
 
     def session(self, name: str) -> Mapping[str, Any]:
         """One session as `bai get --format json` has it. Raises NotOnServer, too."""
+        return self._item("Session", name)
+
+    def service(self, name: str) -> Mapping[str, Any]:
+        """One service, likewise."""
+        return self._item("Service", name)
+
+    def _item(self, kind: str, name: str) -> Mapping[str, Any]:
         from bai.queries.models import GetQuery
 
-        found = self.read(GetQuery.of(kind="Session", name=name, form="json")).document.get("items")
-        session = found[0] if isinstance(found, list) and found else None
-        if not isinstance(session, dict) or not isinstance(session.get("id"), str):
-            why = "its answer about one session has none"
+        found = self.read(GetQuery.of(kind=kind, name=name, form="json")).document.get("items")
+        item = found[0] if isinstance(found, list) and found else None
+        if not isinstance(item, dict) or not isinstance(item.get("id"), str):
+            why = f"its answer about one {kind.lower()} has none"
             raise ServerError(server=self.client.server, why=why)
-        return session
+        return item
 
     def usage(self) -> UsageFacts:
         """What containers have used by now."""
@@ -85,6 +93,12 @@ class RemoteCluster:
         """`suspend`, `resume`, `approve`, `rollback`; gives what holds now."""
         found = self.client.post(f"{self._path}/{name}", body)
         return found if isinstance(found, dict) else {}
+
+    def order_rollout(self, identity: str, order: str, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """`undo`, `resume` of a service; gives what holds now."""
+        ref = ref_of(identity)
+        names = "/".join(quote(name, safe="") for name in (ref.project, ref.name))
+        return self.order(f"services/{names}/{order}", body)
 
     def share(self, project: str, session: str, app: str, seconds: int) -> Mapping[str, Any]:
         """A link that opens an app for so long: its `url`, and `until` when."""

@@ -51,6 +51,7 @@ from bai.web.routes import (
     health,
     logins,
     logs,
+    services,
     usage,
     webhooks,
 )
@@ -64,7 +65,10 @@ Who asks sends `Authorization: Bearer ...`: a token of the access file, or one t
 signed. Viewers of some projects get what is theirs; what is about all projects at once answers 403 to them,
 what is another project's 404."""
 
-_MODULES = (health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives, app_links)
+_MODULES = (
+    health, webhooks, logins, commands, clusters, audits, logs, usage, events, directives, services,
+    app_links,
+)  # fmt: skip
 _PAGES = (
     login, static_files, live_news, cluster_pages, session_pages, file_pages, uploads, terminal_pages,
     plan_routes, order_routes, report_pages, administration, proposals, numbers_pages, app_opening,

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from reconciler.sources.commit_facts import CommitFacts
     from reconciler.store.store import Store
     from reconciler.values.records import Holdings, Sample
+    from reconciler.values.services.status import ServiceStatus
     from schemas.repository.repository import Repository
 
 T = TypeVar("T")
@@ -75,6 +76,10 @@ class PassView:
     @cached_property
     def waits(self) -> Mapping[str, Wait]:
         return {wait.session: wait for wait in self.plan.waits}
+
+    @cached_property
+    def services(self) -> Mapping[str, ServiceStatus]:
+        return {each.service: each for each in self.plan.services}
 
     @property
     def store(self) -> Store | None:

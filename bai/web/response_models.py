@@ -110,6 +110,17 @@ class OrderAnswer(Answer):
     ended: list[str] = []
 
 
+class UndoAnswer(Answer):
+    """What a service goes back to, and what its document says. Commits are empty where a generation is of
+    none."""
+
+    service: str
+    generation: str
+    commit: str
+    latest: str
+    latestCommit: str
+
+
 class AppLinkAnswer(Answer):
     """A link that opens an app for whoever has it, until then."""
 

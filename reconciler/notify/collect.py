@@ -26,6 +26,7 @@ _DIRECTIVE_TEXTS = {
     "suspend": "suspended the loop", "resume": "had the loop go on", "approve": "approved of {commit}",
     "disapprove": "took an approval back", "unlock": "broke the lease", "rebuild": "rebuilt the store",
     "restore": "restored the store", "move": "moved the store",
+    "undo-rollout": "took {resource} back", "resume-rollout": "had {resource} go by its document again",
 }  # fmt: skip
 
 
@@ -141,10 +142,10 @@ def _news_of_directives(audit: Iterable[Audit], cluster: str) -> Iterator[News]:
         words = _DIRECTIVE_TEXTS.get(entry.verb)
         if words is not None:
             actor = entry.actor or "somebody"
-            said = words.format(commit=entry.commit[:12])
+            said = words.format(commit=entry.commit[:12], resource=entry.resource)
             why = f": {entry.cause}" if entry.cause else ""
             order = _news_of(entry, "order-given", f"audit/{entry.seq}", cluster)
-            yield completed(replace(order, what=f"{actor} {said}{why}", resource="", actor=actor))
+            yield completed(replace(order, what=f"{actor} {said}{why}", actor=actor))
 
 
 def _news_of(entry: Event | Audit, event: str, id: str, cluster: str) -> News:

@@ -64,10 +64,18 @@ def get(
     sort: Sort = "",
     watch: Watch = False,
 ) -> None:
-    """List resources with their phase, as they are now."""
+    """List resources with their phase, as they are now.
+
+    \b
+    bai get                  sessions
+    bai get nodes            or any other kind, or all
+    bai get services         replicas, generations, how far rollouts are
+    bai get service/chat     one of them
+    """
     from bai.cli.inspect.session_choice import check_choice, own_names
     from bai.queries.models import GetQuery
     from bai.queries.names.kind_names import kind_of, no_such_kind
+    from bai.queries.names.service_names import service_part
     from bai.render.resources.session_filter import check_sort_order
 
     settings = settings_of(ctx)
@@ -75,7 +83,8 @@ def get(
     if found is None:
         if name is not None:
             raise no_such_kind(kind)
-        found, name = "Session", kind
+        service = service_part(kind)
+        found, name = ("Service", service) if service else ("Session", kind)
     check_sort_order(sort)
     query = GetQuery.of(
         kind=found, name=name or "", project=project or "", phase=phase, selector=selector, sort=sort,

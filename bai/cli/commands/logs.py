@@ -13,7 +13,9 @@ from bai.cli.context import settings_of
 from bai.cli.lazy_commands import new_app
 
 if TYPE_CHECKING:
+    from bai.cli.services.replica_logs import ReplicaSource
     from bai.cli.sessions.logs import LogRequest
+    from bai.remote.cluster import RemoteCluster
     from reconciler.workspace.kernel_access import KernelAccess
 
 app = new_app()
@@ -26,7 +28,7 @@ def logs(
         str,
         typer.Argument(
             metavar="SESSION[/KERNEL]",
-            help="main1 when no kernel is named.",
+            help="main1 when no kernel is named; or service/NAME.",
             autocompletion=complete_sessions,
         ),
     ],
@@ -48,6 +50,7 @@ def logs(
     bai logs -f llama                 until it ends, or Ctrl-C
     bai logs --all --since 10m llama  of all containers, the last ten minutes
     bai logs -n 100 llama/sub3        the last lines of one container
+    bai logs -f service/chat          of all replicas, each line with its replica's name
     """
     from bai.cli.reading import remote_cluster
     from bai.cli.sessions.logs import LogRequest
@@ -58,15 +61,47 @@ def logs(
     remote = remote_cluster(settings)
     try:
         if remote is not None:
-            from bai.cli.sessions.remote_logs import read_remote_logs
+            if there := _remote_replicas(remote, session, wanted, all=all):
+                _print_replicas(there, wanted)
+            else:
+                from bai.cli.sessions.remote_logs import read_remote_logs
 
-            _print_parts(read_remote_logs(remote, session, wanted, all=all), wanted, all=all)
+                _print_parts(read_remote_logs(remote, session, wanted, all=all), wanted, all=all)
         else:
             with settings.kernel_access() as access:
-                _print_parts(_read_here(access, session, wanted, all=all), wanted, all=all)
+                if here := _local_replicas(access, session, wanted, all=all):
+                    _print_replicas(here, wanted)
+                else:
+                    _print_parts(_read_here(access, session, wanted, all=all), wanted, all=all)
     except KeyboardInterrupt:
         if not follow:
             raise
+
+
+def _remote_replicas(
+    remote: RemoteCluster, name: str, wanted: LogRequest, *, all: bool
+) -> ReplicaSource | None:
+    """None for what names no service. Raises ServerError."""
+    from bai.queries.names.service_names import service_part
+
+    if not service_part(name):
+        return None
+    from bai.cli.services.remote_replicas import RemoteReplicas
+
+    return RemoteReplicas.find(remote, name, wanted, all=all)
+
+
+def _local_replicas(
+    access: KernelAccess, name: str, wanted: LogRequest, *, all: bool
+) -> ReplicaSource | None:
+    """None for what names no service. Raises NoSuchResource, AmbiguousName."""
+    from bai.queries.names.service_names import service_part
+
+    if not service_part(name):
+        return None
+    from bai.cli.services.local_replicas import LocalReplicas
+
+    return LocalReplicas.find(access, name, wanted, all=all)
 
 
 def _read_here(
@@ -81,6 +116,12 @@ def _read_here(
     return {
         each.labels.kernel: read_logs(access.provider, access.cluster, each.id, wanted) for each in kernels
     }
+
+
+def _print_replicas(replicas: ReplicaSource, wanted: LogRequest) -> None:
+    from bai.cli.services.replica_logs import print_replicas
+
+    print_replicas(replicas, live=wanted.follow)
 
 
 def _print_parts(parts: Mapping[str, Iterator[bytes]], wanted: LogRequest, *, all: bool) -> None:

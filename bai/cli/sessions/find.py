@@ -35,6 +35,7 @@ def find_kernel(actual: Actual, name: str) -> tuple[Existing, Observed]:
     from bai.render.humanize import clean, join_limited
     from schemas.problems.errors.command import CommandError, NoSuchResource
 
+    _refuse_service(actual, name)
     identity, wanted = split_kernel(name, actual.existing)
     session = actual.existing[identity]
     kernels = {kernel.labels.kernel: kernel for kernel in (*session.strays, *session.kernels)}
@@ -48,3 +49,22 @@ def find_kernel(actual: Actual, name: str) -> tuple[Existing, Observed]:
         why=f"{clean(identity)} has no kernel: it is {session.phase or 'not running'}"
         + (f" ({why})" if why else "")
     )
+
+
+def _refuse_service(actual: Actual, name: str) -> None:
+    """Raises CommandError for a service, which is several sessions."""
+    from bai.queries.names.service_names import find_service, service_part
+
+    if not service_part(name):
+        return
+    from bai.queries.services.facts import known_services, replicas_of, short_names
+    from bai.render.humanize import clean
+    from schemas.problems.errors.command import CommandError
+
+    service = find_service(name, known_services(actual))
+    if service:
+        names = short_names(each.id for each in replicas_of(actual, service))
+        raise CommandError(
+            why=f"{clean(service)} is a service, and this is for one of its replicas",
+            hint=f"these are {names}" if names else "it has none",
+        )

@@ -32,7 +32,7 @@ def read_remote_logs(
     if not all and kernel not in kernels:
         hint = suggest_names(kernel, kernels)
         raise NoSuchResource(what=f"kernel in {clean(identity)}", name=clean(kernel), hint=hint)
-    ref, params = ref_of(identity), _params(wanted)
+    ref, params = ref_of(identity), log_params(wanted)
     return {
         each: remote.logs(ref.project, ref.name, {**params, "kernel": each}, follow=wanted.follow)
         for each in (kernels if all else [kernel])
@@ -54,7 +54,7 @@ def _find_session(remote: RemoteCluster, name: str) -> tuple[Mapping[str, Any], 
         raise
 
 
-def _params(wanted: LogRequest) -> dict[str, Any]:
+def log_params(wanted: LogRequest) -> dict[str, Any]:
     if wanted.since is not None:
         from bai.queries.names.moments import parse_time
 

@@ -19,6 +19,7 @@ ABBREVIATIONS = {
     "profile": "NodeProfile",
     "profiles": "NodeProfile",
     "rg": "ResourceGroup",
+    "svc": "Service",
     "vol": "Volume",
 }
 

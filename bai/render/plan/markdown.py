@@ -24,6 +24,7 @@ from bai.render.plan.sections import (
     plan_summary,
     violation_lines,
 )
+from bai.render.plan.services import service_rollouts
 from bai.render.plan.usage import SlotUsageRow, fit_lines, group_rows, quota_rows
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ def plan_blocks(plan: Plan, nodes: Mapping[str, NodeInfo]) -> Iterator[Iterable[
     yield _changes(told)
     yield _rollout(plan)
     yield _waits(told)
+    yield _services(plan)
     yield _placement(told)
     yield _usage("Quotas", quota_rows(plan))
     yield _usage("Resource groups", group_rows(plan))
@@ -164,6 +166,13 @@ def _waits(told: PlanContents) -> Iterator[Block]:
         place = "-" if len(group.waits) > 1 else str(group.waits[0].position or "-")
         yield (table_row((code(group.names), code(group.group), place, why)),)
     yield from _left_out(told.more_waits)
+
+
+def _services(plan: Plan) -> Iterator[Block]:
+    lines = service_rollouts(plan)
+    if lines:
+        yield ("", "### Services", "")
+    yield from ((f"- {code(one.service)} {escape(one.text)}",) for one in lines)
 
 
 def _placement(told: PlanContents) -> Iterator[Block]:

@@ -26,6 +26,7 @@ from bai.render.plan.sections import (
     plan_summary,
     violation_lines,
 )
+from bai.render.plan.services import service_rollouts
 from bai.render.plan.usage import SlotUsageRow, fit_lines, group_rows, quota_rows
 
 if TYPE_CHECKING:
@@ -87,6 +88,7 @@ def plan_parts(
         _rollout(plan, told.most_lines),
         _placement(plan, told, nodes, look),
         _waits(told),
+        _services(plan, told.most_lines),
         _usage("Quotas", quota_rows(plan), look, told.most_lines),
         _groups(plan, look, told.most_lines),
         _warnings(told),
@@ -246,6 +248,16 @@ def _waits(told: PlanContents) -> list[RenderableType]:
         lines = group.lines if alone else [group.names, *group.lines]
         parts += [_hanging(Text(reason), 8) for reason in lines]
     return [*parts, _more(told.more_waits)] if told.more_waits else parts
+
+
+def _services(plan: Plan, most: int) -> list[RenderableType]:
+    found = service_rollouts(plan)
+    if not found:
+        return []
+    texts = (Text(one.service, one.style).append(f"  {one.text}", "default") for one in found[:most])
+    lines = list(map(_hanging, texts))
+    more = [_more(f"and {plural(len(found) - most, 'more service')}")] if len(found) > most else []
+    return [heading("Services"), *lines, *more]
 
 
 def _drift(drifts: Sequence[Drift], most: int) -> list[RenderableType]:

@@ -16,6 +16,7 @@ from bai.render.plan.placements import kernel_cores, kernel_devices, kernel_memo
 from bai.render.plan.waits import wait_lines
 from bai.render.resources.apps import app_state, apps_json, openers
 from bai.render.resources.document import document_lines
+from bai.render.resources.services import ServiceFacts, service_json, service_lines
 from bai.render.resources.status import UNAPPLIED, kernels_json, session_note
 from bai.render.resources.volumes import volume_json, volume_lines
 from schemas.hardware.cpuset import format_cpus
@@ -55,6 +56,8 @@ class Description:
     apps: tuple[App, ...] = ()
     app_ports: tuple[str, ...] = ()
     """Names of ports that would have a URL where there is an AppProxy."""
+    service: ServiceFacts | None = None
+    """Of a service: how it stands."""
 
 
 def description_lines(found: Description) -> Iterator[Text]:
@@ -62,6 +65,7 @@ def description_lines(found: Description) -> Iterator[Text]:
     yield from _head(found)
     yield from _folder(found)
     yield from _node(found)
+    yield from service_lines(found.service) if found.service is not None else ()
     yield from _apps(found)
     yield from _kernels(found)
     yield from _waits(found)
@@ -261,6 +265,8 @@ def description_json(found: Description) -> dict[str, object]:
             {**shown_app, "state": app_state(app)}
             for app, shown_app in zip(found.apps, apps_json(found.apps), strict=True)
         ]
+    if found.service is not None:
+        shown |= service_json(found.service)
     shown |= found.facts
     shown["waits"] = wait_lines(found.wait) if found.wait else []
     shown["events"] = [

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, HTTPException, Query, Request, Response
 
 from bai.queries.facts.apps import apps_of
+from bai.queries.services.facts import service_facts
 from bai.render.humanize import iso_time
 from bai.render.plan.waits import wait_lines
 from bai.render.resources.events import event_json
+from bai.render.resources.services import service_json
 from bai.render.resources.status import resource_rows, session_json, session_rows
 from bai.web.auth.roles import Overseer, Principal, Viewer
 from bai.web.cluster_loops import ServedCluster
@@ -24,6 +26,7 @@ from bai.web.dependencies import (
     require_visible,
 )
 from bai.web.etag_cache import CachedBody
+from bai.web.pass_view import PassView
 from bai.web.response_models import ClusterAnswer, EventAnswer, ReasonAnswer, WaitAnswer
 from planner.model.types import Wait
 from reconciler.gitops.directives import read_directives
@@ -139,7 +142,13 @@ def _resources(cluster: ServedCluster, user: Principal) -> Iterator[dict[str, An
         yield session_json(row, actual.existing.get(row.id), waits.get(row.id), apps)
     for identity, state, generation in resource_rows(actual, wanted, ""):
         kind = ref_of(identity).kind
-        yield {"id": identity, "kind": kind, "state": state, "generation": int(generation or 0)}
+        yield {
+            "id": identity,
+            "kind": kind,
+            "state": state,
+            "generation": int(generation or 0),
+            **(service_json(service_facts(PassView(cluster, user), identity)) if kind == "Service" else {}),
+        }
 
 
 @router.get(

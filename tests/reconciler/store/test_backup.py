@@ -63,7 +63,7 @@ def fill(store: Store) -> None:
     store.save_images([ImageFacts(reference="a/b:1", digest="sha256:" + "0" * 64, platforms={})], 3.0)
     store.set_meta("repo", "5eed")
     order = RolloutOrder("Service/p/web", "0badcafe", "5eedf00d", ODD, 1 / 3)
-    store.put_rollout_order(CLUSTER, order, Audit("undo", order.service, 1.0))
+    store.put_rollout_order(CLUSTER, order, Audit("undo-rollout", order.service, 1.0))
     other = store.acquire("another", "me", 60, 0)
     store.write(other, [PutRecord(record("Node/n2", cluster="another"))])
     store.release(other)
@@ -163,7 +163,8 @@ def test_a_move_loses_nothing_and_the_old_store_says_where_it_went(
     move_store(target, store.address, now=7.0, actor="ada")
     with Store.open(store.address, server_time=False) as back:
         assert everything(back) == after
-        assert [each.verb for each in back.audit(CLUSTER)] == ["create", "undo", "move", "delete", "move"]
+        verbs = ["create", "undo-rollout", "move", "delete", "move"]
+        assert [each.verb for each in back.audit(CLUSTER)] == verbs
         assert back.acquire(CLUSTER, "me", 60, 200).token > lease.token
 
 

@@ -25,7 +25,7 @@ STATE = ServiceState(
     failed={"9d01aa42": "no replica got ready in 10m\x00"},
 )
 ORDER = RolloutOrder(CHAT, "3f9c2a1b", "9d01aa42", "ada", 3.5)
-TOLD = Audit("undo", CHAT, 3.5, actor="ada")
+TOLD = Audit("undo-rollout", CHAT, 3.5, actor="ada")
 
 
 def test_a_services_state_comes_back_and_others_have_none(store: Store) -> None:
@@ -46,18 +46,19 @@ def test_an_order_stands_until_another_one_or_none(store: Store) -> None:
     store.put_rollout_order(CLUSTER, ORDER, TOLD)
     store.put_rollout_order("elsewhere", replace(ORDER, generation="0" * 8), TOLD)
     assert store.rollout_orders(CLUSTER) == {CHAT: ORDER} == store.cluster_records(CLUSTER).rollout_orders
-    told = store.revision(CLUSTER)
-    assert told > before
+    then = store.revision(CLUSTER)
+    assert then > before
     other = replace(ORDER, generation="9d01aa42", actor="eve")
     store.put_rollout_order(CLUSTER, other, replace(TOLD, actor="eve"))
     assert store.rollout_orders(CLUSTER) == {CHAT: other}
-    back = Audit("resume", CHAT, 4.0, actor="ada")
+    back = Audit("resume-rollout", CHAT, 4.0, actor="ada")
     assert store.remove_rollout_order(CLUSTER, CHAT, back)
     assert store.rollout_orders(CLUSTER) == {} and store.rollout_orders("elsewhere") != {}
-    assert store.revision(CLUSTER) > told
+    assert store.revision(CLUSTER) > then
     assert not store.remove_rollout_order(CLUSTER, CHAT, back)
-    verbs = [(each.verb, each.resource, each.actor) for each in store.audit(CLUSTER)]
-    assert verbs == [("undo", CHAT, "ada"), ("undo", CHAT, "eve"), ("resume", CHAT, "ada")]
+    entries = [(each.verb, each.resource, each.actor) for each in store.audit(CLUSTER)]
+    told = [("undo-rollout", "ada"), ("undo-rollout", "eve"), ("resume-rollout", "ada")]
+    assert entries == [(verb, CHAT, actor) for verb, actor in told]
 
 
 def test_a_file_that_is_only_asked_tells_the_same(tmp_path: Path) -> None:

@@ -1,0 +1,78 @@
+"""How far rollouts of services are, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from bai.render.humanize import clean
+
+if TYPE_CHECKING:
+    from reconciler.values.plan import Plan
+    from reconciler.values.services.status import ServiceStatus
+
+STYLES = {"complete": "green", "progressing": "cyan", "paused": "yellow", "failed": "red", "split": "magenta"}
+"""By the phase of a service."""
+
+
+@dataclass(frozen=True, slots=True)
+class RolloutLine:
+    """`Service/team/chat`, and `3f9c2a1b → 9d01aa42: 2 of 4 updated, 4 ready` with why it is not further."""
+
+    service: str
+    text: str
+    style: str
+
+
+def service_rollouts(plan: Plan) -> list[RolloutLine]:
+    """Of the services that are not complete."""
+    return [rollout_line(each) for each in plan.services if each.phase != "complete"]
+
+
+def rollout_line(status: ServiceStatus) -> RolloutLine:
+    """Of one service, whatever its phase."""
+    parts = [progress_words(status), *_tail(status)]
+    text = f"{generation_words(status)}: {'; '.join(parts)}"
+    return RolloutLine(clean(status.service), text, STYLES.get(status.phase, ""))
+
+
+def generation_words(status: ServiceStatus) -> str:
+    """`3f9c2a1b → 9d01aa42`: the last one that was complete, and where it goes."""
+    names = [status.stable, status.target] if status.stable else [status.target]
+    return " → ".join(clean(name) for name in dict.fromkeys(names))
+
+
+def progress_words(status: ServiceStatus) -> str:
+    """`2 of 4 updated, 4 ready`."""
+    return f"{updated_count(status)} of {status.wanted} updated, {ready_count(status)} ready"
+
+
+def updated_count(status: ServiceStatus) -> int:
+    """Replicas of the generation that the service goes to, those that go or have ended left out."""
+    gone = ("leaving", "ended")
+    return sum(each.generation == status.target and each.phase not in gone for each in status.replicas)
+
+
+def ready_count(status: ServiceStatus) -> int:
+    return status.count("ready")
+
+
+def phase_words(status: ServiceStatus) -> str:
+    """`progressing: waits for room`."""
+    return f"{status.phase}: {clean(status.why)}" if status.why else status.phase
+
+
+def _tail(status: ServiceStatus) -> Iterator[str]:
+    if status.phase in ("paused", "failed", "split"):
+        yield phase_words(status)
+    elif status.why:
+        yield clean(status.why)
+    yield from _waits(each.why for each in status.replicas if each.phase == "waiting" and each.why)
+
+
+def _waits(reasons: Iterable[str]) -> Iterator[str]:
+    """What the first ones wait for."""
+    first = next(iter(dict.fromkeys(reasons)), "")
+    if first:
+        yield f"waits: {clean(first)}"

@@ -1,0 +1,305 @@
+"""Services as commands show them, here and of a server; orders about them; logs of all their replicas."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+
+import pytest
+from pydantic import TypeAdapter
+
+from bai.cli.services.local_replicas import LocalReplicas
+from bai.cli.services.replica_logs import FollowedReplicas, ReplicaLog, each_in_turn
+from bai.cli.services.rollout_orders import StoreRollouts
+from bai.cli.sessions.find import find_kernel, observe_sessions
+from bai.cli.sessions.logs import LogRequest
+from bai.queries import models
+from bai.queries.answers import answer
+from bai.queries.view import WorkspaceView
+from bai.render.printout import Printout
+from bai.render.resources.services import COLUMNS
+from schemas.problems.errors.command import CommandError, NoSuchResource
+from schemas.problems.errors.provider import ProviderError
+from schemas.problems.errors.store import StoreError
+from tests.bai.remote.conftest import Laptop
+from tests.bai.remote.test_remote_commands import of
+from tests.bai.services import (
+    CHAT,
+    NEW,
+    NEW_COMMIT,
+    OLD,
+    OLD_COMMIT,
+    REPLICAS,
+    STATUS,
+    complete,
+    plan_services,
+    publish,
+    run_replicas,
+)
+from tests.bai.web.lab import Lab, bearer
+from tests.waiting import until
+
+QUERIES = (
+    models.GetQuery(kind="Service"),
+    models.GetQuery(kind="Service", name="chat", form="json"),
+    models.GetQuery(kind="Service", project="p", form="wide"),
+    models.DescribeQuery(resource="service/chat"),
+    models.DescribeQuery(resource="svc/p/chat", form="json"),
+    models.ExplainQuery(session="service/chat"),
+    models.ExplainQuery(session="Service/p/chat", form="json"),
+)
+
+
+@pytest.fixture
+def served(lab: Lab) -> Lab:
+    """A service in the midst of a rollout."""
+    run_replicas(lab)
+    publish(lab)
+    return lab
+
+
+def here(lab: Lab, patch: pytest.MonkeyPatch) -> WorkspaceView:
+    plan_services(patch)
+    view = WorkspaceView.of(lab.loop.workspace)
+    view.now = lab.world.clock.now()
+    return view
+
+
+def test_a_server_shows_services_as_the_repository_does(
+    served: Lab, server: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = TypeAdapter(Printout)
+    view = here(served, monkeypatch)
+    for query in QUERIES:
+        mine, theirs = answer(view, query), of(server).read(query)
+        assert values.dump_python(theirs, mode="json") == values.dump_python(mine, mode="json"), query
+
+
+def test_services_are_listed_described_and_explained(served: Lab, server: str, laptop: Laptop) -> None:
+    laptop.log_in(server, "viewer")
+    for words in (("services",), ("service",), ("svc",), ("service/chat",), ("svc/p/chat",)):
+        head, line = laptop.ok("get", *words).out.splitlines()
+        assert head.split() == [each.upper() for each in COLUMNS]
+        assert line.split() == ["chat", "p", "1/2", "2", NEW, OLD, "progressing", "-"]
+    (item,) = laptop.ok("get", "services", "-o", "json").json["items"]
+    assert item["id"] == CHAT and item["status"]["ready"] == 1 and item["status"]["target"] == NEW
+    assert [each["name"] for each in item["generations"]] == ["0badcafe", OLD, NEW]
+    assert item["replicas"][0]["node"] in ("n1", "n2") and item["replicas"][3]["node"] == ""
+    told = laptop.ok("describe", "service/chat").out
+    for part in (
+        f"{REPLICAS[0]}  ready on n", "100 % of requests", "not ready: HTTP status 503", "no GPU is free",
+        f"{OLD}  commit {OLD_COMMIT[:12]}", "given up: no replica got ready in 10m", "Traffic",
+    ):  # fmt: skip
+        assert part in told, told
+    why = laptop.ok("explain", "service/chat").out
+    assert "2 of 2 updated, 1 ready" in why and "no GPU is free" in why and "0badcafe was given up" in why
+    wrong = laptop("get", "service/chatt")
+    assert wrong.code == 1 and "did you mean" in wrong.err
+
+
+def test_rollout_status_says_how_far_it_is_and_ends_with_it(served: Lab, server: str, laptop: Laptop) -> None:
+    laptop.log_in(server, "viewer")
+    once = laptop.ok("rollout", "status", "service/chat", "--no-wait").out
+    assert once == f"{CHAT}  {OLD} → {NEW}: 2 of 2 updated, 1 ready; waits: no GPU is free\n"
+    late = laptop("rollout", "status", "chat", "--timeout", "1s")
+    assert late.code == 1 and "the time is over" in late.err and late.out == once
+    publish(served, complete())
+    assert laptop.ok("rollout", "status", "svc/p/chat").out == f"{CHAT}  {NEW}: 2 of 2 updated, 2 ready\n"
+    publish(served, replace(STATUS, phase="failed", why="no replica got ready in 10m"))
+    failed = laptop("rollout", "status", "chat")
+    assert failed.code == 1 and f"generation {NEW} was given up: no replica got ready in 10m" in failed.err
+    assert laptop("rollout", "status", "nothing").code == 1
+
+
+def test_undo_is_ordered_by_operators_of_the_project(served: Lab, server: str, laptop: Laptop) -> None:
+    store = served.workspace.store
+    for name in ("viewer", "ours"):
+        laptop.log_in(server, name)
+        said = laptop("rollout", "undo", "service/chat")
+        assert said.code == 1 and "needs the role operator" in said.err
+    assert store.rollout_orders("here") == {}
+    laptop.log_in(server, "operator-of-p")
+    said = laptop.ok("rollout", "undo", "service/chat", "--why", "it is slow")
+    assert f"goes back to generation {OLD} (commit {OLD_COMMIT[:12]})" in said.out
+    assert f"Git still says {NEW}" in said.out and f"`git revert {NEW_COMMIT[:12]}`" in said.out
+    order = store.rollout_orders("here")[CHAT]
+    assert (order.generation, order.against, order.actor) == (OLD, NEW, "operator-of-p")
+    (entry,) = store.audit("here", verb="undo-rollout")
+    assert (entry.resource, entry.actor, entry.commit) == (CHAT, "operator-of-p", OLD_COMMIT)
+    assert "it is slow" in entry.cause
+    publish(served)
+    assert "bai rollout resume service/p/chat" in laptop.ok("describe", "service/chat").out
+    laptop.ok("rollout", "undo", "service/chat", "--to", "0badcafe")
+    assert store.rollout_orders("here")[CHAT].generation == "0badcafe"
+    for to, why in (("5eedf00d", f"known are {NEW}, {OLD}, 0badcafe"), (NEW, "is what the document")):
+        wrong = laptop("rollout", "undo", "service/chat", "--to", to)
+        assert wrong.code == 1 and why in wrong.err, wrong.err
+    assert laptop("rollout", "undo", "service/chat", "--to", "../../x").code == 1
+    assert "by its document again" in laptop.ok("rollout", "resume", "service/chat").out
+    assert store.rollout_orders("here") == {}
+    assert "already" in laptop.ok("rollout", "resume", "service/chat").out
+
+
+def test_an_order_about_a_service_of_another_project_finds_nothing(served: Lab) -> None:
+    """Neither whether it is there, nor which generations it had."""
+    served.write("q", "apiVersion: bai/v1\nkind: Project\nmetadata: {name: q}\nspec: {}\n")
+    for path in ("services/q/chat/undo", "services/q/chat/resume", "services/p/nothing/undo"):
+        answer_ = served.client.post(f"/api/v1/clusters/here/{path}", headers=bearer("operator-of-p"))
+        assert answer_.status_code == 404, path
+        assert NEW not in answer_.text and OLD not in answer_.text
+    body = {"generation": "0" * 8, "document": {"command": ["evil"]}}
+    path = "/api/v1/clusters/here/services/p/chat/undo"
+    assert served.client.post(path, json=body, headers=bearer("operator")).status_code == 422
+    assert served.client.post(path, json={"generation": OLD}).status_code == 401
+    assert served.workspace.store.rollout_orders("here") == {}
+
+
+def test_the_api_lists_services_as_resources(served: Lab) -> None:
+    (found,) = served.get("/api/v1/clusters/here/resources?kind=Service")
+    assert found["id"] == CHAT and found["status"]["phase"] == "progressing"
+    assert len(found["replicas"]) == 4
+
+
+def test_an_order_here_is_written_and_wakes_whoever_leads(
+    served: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from reconciler.gitops.directives import read_directives
+
+    store = served.workspace.store
+    orders = StoreRollouts(here(served, monkeypatch), store)
+    before = read_directives(store, "here")
+    found = orders.undo("chat", "", "because")
+    assert (found.generation, found.latest, found.latest_commit) == (OLD, NEW, NEW_COMMIT)
+    assert read_directives(store, "here").reconcile_request != before.reconcile_request
+    assert served.workspace.actual().rollout_orders[CHAT].generation == OLD
+    assert orders.resume("p/chat", "") == (CHAT, True) and orders.resume("chat", "") == (CHAT, False)
+    with pytest.raises(NoSuchResource, match="generation of Service/p/chat"):
+        orders.undo("chat", "12345678", "")
+
+
+def test_without_another_generation_there_is_nothing_to_go_back_to(
+    served: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    orders = StoreRollouts(here(served, monkeypatch), served.workspace.store)
+    plan_services(monkeypatch, replace(STATUS, latest=OLD, target=OLD, stable=OLD))
+    view = WorkspaceView.of(served.loop.workspace)
+    with pytest.raises(CommandError, match="no generation of Service/p/chat before"):
+        StoreRollouts(view, served.workspace.store).undo("chat", "", "")
+    assert orders.store.rollout_orders("here") == {}
+
+
+def test_a_loop_is_woken_by_an_order(served: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As by directives: whichever process it is written in."""
+    woken = threading.Event()
+    monkeypatch.setattr(served.loop, "wake", woken.set)
+    listening = threading.Thread(target=served.loop._wake_on_directives, daemon=True)
+    orders = StoreRollouts(here(served, monkeypatch), served.workspace.store)
+    listening.start()
+
+    def order() -> bool:
+        orders.undo("chat", "", "")
+        return woken.is_set()
+
+    until(order)
+    served.loop.halt()
+    listening.join()
+
+
+def test_commands_for_sessions_name_the_replicas_of_a_service(served: Lab) -> None:
+    actual = observe_sessions(served.workspace)
+    with pytest.raises(CommandError, match="is a service") as caught:
+        find_kernel(actual, "service/chat")
+    assert caught.value.hint == f"these are {', '.join(REPLICAS)}"
+    with pytest.raises(NoSuchResource, match="no service named nothing"):
+        find_kernel(actual, "service/nothing")
+    assert find_kernel(actual, REPLICAS[2])[0].id == f"Session/p/{REPLICAS[2]}"
+
+
+def write_logs(lab: Lab) -> None:
+    for kernel in lab.world.kernels.values():
+        name = kernel.spec.labels.resource.rpartition("/")[2]
+        kernel.log += [f"{name} begins\n".encode(), b"\x1b[31mred\xff\n"]
+
+
+def test_logs_of_all_replicas_have_their_names(served: Lab, server: str, laptop: Laptop) -> None:
+    write_logs(served)
+    laptop.log_in(server, "ours")
+    lines = laptop.ok("logs", "service/chat").out.splitlines()
+    assert [line for line in lines if "begins" in line] == [f"{name} | {name} begins" for name in REPLICAS]
+    assert len(lines) == 2 * len(REPLICAS)
+    short = laptop.ok("logs", "svc/p/chat", "--tail", "1", "--all").out.splitlines()
+    assert [line.partition(" | ")[0] for line in short] == [f"{name}/main1" for name in REPLICAS]
+    assert laptop("logs", "service/nothing").code == 1
+    mine = LocalReplicas.find(served.workspace, "service/chat", LogRequest(tail=1), all=False)
+    assert mine is not None
+    assert [name for name, _ in each_in_turn(mine)] == list(REPLICAS)
+    assert LocalReplicas.find(served.workspace, REPLICAS[0], LogRequest(), all=False) is None
+
+
+@dataclass
+class Changing:
+    """Replicas that come and go; outputs end when they are told to."""
+
+    outputs: dict[str, list[bytes]] = field(default_factory=dict)
+    ended: dict[str, threading.Event] = field(default_factory=dict)
+    broken: dict[str, Exception] = field(default_factory=dict)
+    came: dict[str, list[bool]] = field(default_factory=dict)
+    gone: bool = False
+    failures: int = 0
+
+    def add(self, name: str, *lines: bytes, error: Exception | None = None) -> None:
+        self.ended[name] = threading.Event()
+        if error is not None:
+            self.broken[name] = error
+        self.outputs[name] = list(lines)
+
+    def look(self) -> Sequence[ReplicaLog]:
+        if self.failures:
+            self.failures -= 1
+            raise StoreError(store="s", why="away")
+        if self.gone:
+            raise NoSuchResource(what="service", name="chat")
+        return [ReplicaLog(name, name, partial(self._read, name)) for name in list(self.outputs)]
+
+    def _read(self, name: str, came: bool) -> Iterator[bytes]:
+        self.came.setdefault(name, []).append(came)
+        yield from self.outputs[name]
+        if name in self.broken:
+            raise self.broken[name]
+        self.ended[name].wait()
+
+
+def test_followed_replicas_come_and_go(capsys: pytest.CaptureFixture[str]) -> None:
+    source = Changing()
+    source.add("one", b"a\nb")
+    lines = FollowedReplicas(source, pause=0.01).lines()
+    assert next(lines) == ("one", b"a")
+    source.failures = 2
+    source.add("two", b"c\n")
+    assert next(lines) == ("two", b"c")
+    assert source.came == {"one": [False], "two": [True]}
+    source.ended["one"].set()
+    assert next(lines) == ("one", b"b")
+    source.gone = True
+    source.ended["two"].set()
+    assert list(lines) == []
+    assert capsys.readouterr().err.count("not seen just now") == 1
+
+
+def test_an_output_that_fails_is_told_once_while_its_replica_is_there(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lost = ProviderError(provider="fake", why="its node is away")
+    source = Changing()
+    source.add("one", b"a\n", error=lost)
+    source.add("full", error=lost)
+    lines = FollowedReplicas(source, pause=0.01).lines()
+    assert next(lines) == ("one", b"a")
+    until(lambda: len(source.came.get("full", ())) >= 3)
+    source.gone = True
+    assert list(lines) == []
+    told = capsys.readouterr().err.splitlines()
+    assert len(source.came["one"]) == 1
+    assert sorted(line.split(": ")[1] for line in told) == ["full", "one"]
