@@ -86,6 +86,8 @@ def test_a_store_of_before_says_since_when_it_knows(store: Store) -> None:
     engine = open_engine(store.address)
     with engine.begin() as connection:
         for statement in (
+            "DROP TABLE rollout_orders",
+            "ALTER TABLE resources DROP COLUMN service",
             "DROP INDEX audit_apply",
             "DROP TABLE figures",
             "DROP TABLE enforcement",

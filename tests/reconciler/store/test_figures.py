@@ -160,6 +160,8 @@ def test_a_store_of_the_version_before_has_all_it_had(store: Store) -> None:
     store.write(store.acquire(CLUSTER, "me", 60, 0), [PutRecord(full_record())])
     engine = open_engine(store.address)
     with write_transaction(engine, "s") as connection:
+        connection.execute(text("DROP TABLE rollout_orders"))
+        connection.execute(text("ALTER TABLE resources DROP COLUMN service"))
         connection.execute(text("DROP INDEX audit_apply"))
         connection.execute(text("DROP TABLE figures"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0009'"))
