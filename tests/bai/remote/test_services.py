@@ -303,3 +303,52 @@ def test_an_output_that_fails_is_told_once_while_its_replica_is_there(
     told = capsys.readouterr().err.splitlines()
     assert len(source.came["one"]) == 1
     assert sorted(line.split(": ")[1] for line in told) == ["full", "one"]
+
+
+SERVICE = """
+apiVersion: bai/v1
+kind: Service
+metadata: {{name: web, project: p}}
+spec:
+  replicas: 2
+  template: {{command: [sleep, "{word}"], resources: {{cpu: 1, memory: 1GiB}}}}
+"""
+
+
+def settled(lab: Lab) -> None:
+    """After passes enough for a rollout, and one that sees its end."""
+    for _ in range(12):
+        lab.once()
+
+
+def test_a_real_rollout_is_undone_and_resumed(lab: Lab, server: str, laptop: Laptop) -> None:
+    lab.write("web", SERVICE.format(word="1"))
+    settled(lab)
+    laptop.log_in(server, "operator-of-p")
+    assert laptop.ok("rollout", "status", "service/web").out.endswith("2 of 2 updated, 2 ready\n")
+    (item,) = laptop.ok("get", "service/web", "-o", "json").json["items"]
+    first = item["status"]["latest"]
+    lab.write("web", SERVICE.format(word="2"))
+    settled(lab)
+    (item,) = laptop.ok("get", "service/web", "-o", "json").json["items"]
+    second = item["status"]["latest"]
+    assert first != second == item["status"]["stable"]
+    said = laptop.ok("rollout", "undo", "service/web").out
+    assert f"goes back to generation {first}" in said and f"Git still says {second}" in said
+    settled(lab)
+    (item,) = laptop.ok("get", "service/web", "-o", "json").json["items"]
+    assert (item["status"]["target"], item["status"]["latest"]) == (first, second)
+    assert {each["generation"] for each in item["replicas"]} == {first}
+    assert item["order"]["by"] == "operator-of-p"
+    assert f"web-{first}-1" in laptop.ok("describe", "service/web").out
+    assert laptop.ok("logs", "service/web").out == ""
+    laptop.ok("rollout", "resume", "service/web")
+    settled(lab)
+    (item,) = laptop.ok("get", "service/web", "-o", "json").json["items"]
+    assert item["status"]["target"] == second and item["order"] is None
+    laptop.ok("rollout", "undo", "service/web")
+    lab.write("web", SERVICE.format(word="3"))
+    settled(lab)
+    (item,) = laptop.ok("get", "service/web", "-o", "json").json["items"]
+    assert item["status"]["target"] == item["status"]["latest"] not in (first, second)
+    assert item["order"] is None
