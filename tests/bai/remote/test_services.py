@@ -162,6 +162,15 @@ def test_the_api_lists_services_as_resources(served: Lab) -> None:
     assert len(found["replicas"]) == 4
 
 
+def test_pages_list_services_and_lead_to_each(served: Lab) -> None:
+    same = {"Sec-Fetch-Site": "same-origin"}
+    assert served.client.post("/login", data={"credential": "ours"}, headers=same).status_code == 200
+    page = served.client.get("/clusters/here/resources?kind=Service").text
+    assert 'href="/clusters/here/resources/Service/p/chat"' in page and "progressing" in page
+    one = served.client.get("/clusters/here/resources/Service/p/chat").text
+    assert "no replica got ready in 10m" in one and REPLICAS[0] in one
+
+
 def test_an_order_here_is_written_and_wakes_whoever_leads(
     served: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:

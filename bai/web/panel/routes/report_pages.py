@@ -13,6 +13,7 @@ from bai.web.panel.links import path
 from bai.web.panel.routes.page_route import PageNumber, Text, Values, asked, cluster_page, page_router
 from bai.web.panel.views.paging import PagedReport
 from bai.web.panel.views.resource_kinds import resource_kinds
+from bai.web.panel.views.service_list import with_identities
 from bai.web.pass_view import PassView
 from schemas.values.resource_ref import ref_of
 
@@ -51,6 +52,8 @@ def resources(
     def make(view: PassView) -> Values:
         if query.kind in ("Session", "Node"):
             report = PagedReport.of_part(view, query, page, asked_for)
+        elif query.kind == "Service":
+            report = PagedReport.of(with_identities(asked(view, query)), page, asked_for)
         else:
             report = PagedReport.of(asked(view, query), page, asked_for)
         return {"report": report, "asked": asked_for}

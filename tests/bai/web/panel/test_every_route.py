@@ -48,11 +48,13 @@ OURS: Values = {
         "Session/p/lent",
         "Project/p",
         "Volume/p/data",
+        "Service/p/web",
         "Node/n1",
         "Cluster/here",
     ),
     "resource": ("Session/p/own", "Node/n1"),
-    "kind": ("Session", "Node", "Project", "Quota"),
+    "kind": ("Session", "Node", "Project", "Quota", "Service"),
+    "service": ("web",),
     "node": ("n1",),
     "user": ("ada",),
     "volume": ("data",),
@@ -77,7 +79,13 @@ THEIRS: Values = {
         f"{SECRET}-volume",
     ),
     "session": (f"{SECRET}/{SECRET}-run", f"{SECRET}-run"),
-    "identity": (f"Session/{SECRET}/{SECRET}-run", f"Project/{SECRET}", f"Quota/{SECRET}-quota"),
+    "identity": (
+        f"Session/{SECRET}/{SECRET}-run",
+        f"Project/{SECRET}",
+        f"Quota/{SECRET}-quota",
+        f"Service/{SECRET}/{SECRET}-web",
+    ),
+    "service": (f"{SECRET}-web",),
     "resource": (f"Session/{SECRET}/{SECRET}-run", f"Project/{SECRET}"),
     "user": (f"{SECRET}-user",),
     "target": (f"Session/{SECRET}/{SECRET}-run",),
@@ -112,6 +120,16 @@ spec:
   ports: [{{name: jupyter, port: 8888}}]
   resources: {{cpu: 1}}
   placement: {{nodeSelector: {{rack: none}}}}
+---
+apiVersion: bai/v1
+kind: Service
+metadata: {{name: web, project: p}}
+spec: {{template: {{command: [sleep, inf], placement: {{nodeSelector: {{rack: none}}}}}}}}
+---
+apiVersion: bai/v1
+kind: Service
+metadata: {{name: {SECRET}-web, project: {SECRET}, annotations: {{note: {SECRET}-web-note}}}}
+spec: {{template: {{command: [{SECRET}-command], placement: {{nodeSelector: {{rack: none}}}}}}}}
 ---
 apiVersion: bai/v1
 kind: Quota
@@ -266,8 +284,9 @@ def walked(lab: Lab, who: str, values: Values, *, vary: bool = True) -> Walker:
             for route in routes_of(lab.app, "GET"):
                 for each in addresses(route, values, vary=vary):
                     made.ask(each)
-            for name, text in (("their-news", theirs(f"{SECRET}-news-{who}", "resources: {cpu: 1}")),
-                               ("our-news", session(f"news-{who}", "resources: {cpu: 1}"))):  # fmt: skip
+            news = f"news-{who}-{'all' if vary else 'some'}"
+            for name, text in (("their-news", theirs(f"{SECRET}-{news}", "resources: {cpu: 1}")),
+                               ("our-news", session(news, "resources: {cpu: 1}"))):  # fmt: skip
                 lab.write(name, text)
             lab.once()
         except BaseException:
