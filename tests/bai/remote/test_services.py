@@ -12,7 +12,7 @@ from pydantic import TypeAdapter
 
 from bai.cli.services.local_replicas import LocalReplicas
 from bai.cli.services.replica_logs import FollowedReplicas, ReplicaLog, each_in_turn
-from bai.cli.services.rollout_orders import StoreRollouts
+from bai.cli.services.rollout_orders import ServerRollouts, StoreRollouts
 from bai.cli.sessions.find import find_kernel, observe_sessions
 from bai.cli.sessions.logs import LogRequest
 from bai.queries import models
@@ -361,3 +361,15 @@ def test_a_real_rollout_is_undone_and_resumed(lab: Lab, server: str, laptop: Lap
     (item,) = laptop.ok("get", "service/web", "-o", "json").json["items"]
     assert item["status"]["target"] == item["status"]["latest"] not in (first, second)
     assert item["order"] is None
+
+
+def test_a_server_that_answers_an_undo_with_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it names as a commit becomes a part of a command only where it is the name of one."""
+    from bai.cli.commands.rollout import _undo_lines
+
+    said = {"service": CHAT, "generation": "\x1b[2J", "commit": 7, "latest": NEW, "latestCommit": "$(evil)"}
+    remote = of("https://nobody.example")
+    monkeypatch.setattr(remote, "service", lambda name: {"id": CHAT})
+    monkeypatch.setattr(remote, "order_rollout", lambda identity, order, body: said)
+    lines = "\n".join(_undo_lines(ServerRollouts(remote).undo("chat", "", "")))
+    assert "evil" not in lines and "\x1b" not in lines and "bring its document back" in lines
