@@ -141,7 +141,7 @@ class _Service:
             state = replace(state, scale=scale)
         if state.find(latest) is None:
             document = canonical_document(self._pattern.session)
-            made = ServiceGeneration(latest, document, self._desired.commit, self._time.seconds)
+            made = ServiceGeneration(latest, document, self._desired.commit, self._time.exactly())
             state = replace(state, generations=(*state.generations, made))
         stuck = next((each for each in self.replicas if each.generation == latest and each.stuck), None)
         if stuck is not None and latest != state.stable and latest not in state.failed:

@@ -66,6 +66,8 @@ def replica_of(
         return found
     if existing.phase != "RUNNING":
         return _with(found, phase="starting", why=existing.reason or existing.phase.lower())
+    if existing.missing:  # What was asked of it before says nothing any more.
+        return _with(found, phase="unready", why=existing.reason or "kernels of it are gone")
     if readiness is None:
         return _with(found, phase="starting", why="")
     if readiness.dead:
