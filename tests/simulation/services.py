@@ -129,7 +129,7 @@ def bounds_hold(plan: Plan, actual: Actual, desired: Desired) -> None:
         spec = pattern.service.spec
         before = _replicas(actual, identity)
         ready = {name for name in before if _is_ready(before[name], actual)}
-        taken = {name for name in ready if _is_stopped(actions.get(name))}
+        taken = {name for name in ready if _is_stopped(before[name], actions.get(name))}
         taken_by_force = {name for name in taken if _nodes(before[name]) & forced}
         _check_ready(identity, spec, ready, taken, taken_by_force)
         gone = {name for name in before if (one := actions.get(name)) is not None and one.after is None}
@@ -157,8 +157,8 @@ def _replicas(actual: Actual, service: str) -> Mapping[str, Existing]:
 
 def _is_ready(existing: Existing, actual: Actual) -> bool:
     answer = actual.readiness.get(existing.id)
-    whole = existing.phase == existing.recorded.phase == "RUNNING" and not existing.missing
-    return whole and answer is not None and answer.ready
+    ends = existing.phase != "RUNNING" or existing.recorded.phase == "TERMINATING"
+    return not ends and not existing.missing and answer is not None and answer.ready
 
 
 def _nodes(existing: Existing) -> set[str]:
@@ -166,12 +166,12 @@ def _nodes(existing: Existing) -> set[str]:
     return {part.node for part in placement.kernels} if placement is not None else set()
 
 
-def _is_stopped(action: Action | None) -> bool:
-    """Whether kernels that there are go."""
-    if action is None or action.session_before is None:
+def _is_stopped(existing: Existing, action: Action | None) -> bool:
+    """Whether kernels of its generation go; those that are left over of another one are none of it."""
+    if action is None or action.verb == "no-op":
         return False
     after = action.session_after
-    return bool(set(action.session_before.kernels) - set(after.kernels if after is not None else ()))
+    return bool({each.id for each in existing.kernels} - set(after.kernels if after is not None else ()))
 
 
 def _service_of(action: Action) -> str:
