@@ -132,7 +132,7 @@ def bounds_hold(plan: Plan, actual: Actual, desired: Desired) -> None:
         taken = {name for name in ready if _is_stopped(before[name], actions.get(name))}
         taken_by_force = {name for name in taken if _nodes(before[name]) & forced}
         _check_ready(identity, spec, ready, taken, taken_by_force)
-        gone = {name for name in before if (one := actions.get(name)) is not None and one.after is None}
+        gone = {name for name in before if _is_gone(before[name], actions.get(name))}
         made = {name for name in actions if name not in before and _service_of(actions[name]) == identity}
         there = len(before) - len(gone) + len(made)
         if there > max(len(before), spec.replicas + spec.update.surge):
@@ -172,6 +172,12 @@ def _is_stopped(existing: Existing, action: Action | None) -> bool:
         return False
     after = action.session_after
     return bool({each.id for each in existing.kernels} - set(after.kernels if after is not None else ()))
+
+
+def _is_gone(existing: Existing, action: Action | None) -> bool:
+    """Deleted by the plan, or before: then it is only remembered for what may be left on a lost node."""
+    left = bool(existing.recorded.ghosts) and not existing.kernels
+    return left if action is None else action.after is None
 
 
 def _service_of(action: Action) -> str:

@@ -84,7 +84,7 @@ def _unready(
     found: Replica, existing: Existing, readiness: Readiness, rules: UpdateRules, time: PlanTime
 ) -> Replica:
     found = _with(found, phase="unready", why=readiness.why or "it is not ready")
-    began = max(existing.recorded.started_at or 0.0, readiness.since)
+    began = max(_past(existing.recorded.started_at, time) or 0.0, readiness.since)
     if time.passed(began + rules.deadline):
         text = f"not ready within {format_duration(rules.deadline)}: {found.why}"
         found = _with(found, stuck=text)
@@ -96,7 +96,7 @@ def _ended(found: Replica, existing: Existing, time: PlanTime) -> Replica:
     record = existing.recorded
     why = existing.reason or record.reason or "it ended"
     found = _with(found, phase="ended", why=why)
-    ended = existing.finished_at
+    ended = _past(existing.finished_at, time)
     ran = ended - record.started_at if ended is not None and record.started_at is not None else 0.0
     if ran <= LONGEST_DELAY and record.generation >= MOST_ENDS:
         found = _with(found, stuck=f"ended {record.generation} times: {why}")
@@ -104,6 +104,11 @@ def _ended(found: Replica, existing: Existing, time: PlanTime) -> Replica:
     if ended is not None and ran <= LONGEST_DELAY and not time.passed(ended + delay):
         return found
     return _with(found, again=f"it ended: {why}")
+
+
+def _past(moment: float | None, time: PlanTime) -> float | None:
+    """None for one to come, too, which a clock has written down that was wrong: nobody waits for it."""
+    return moment if moment is not None and time.passed(moment) else None
 
 
 def _with(found: Replica, **changes: str) -> Replica:

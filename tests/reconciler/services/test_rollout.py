@@ -245,3 +245,28 @@ def test_the_same_is_the_same_object() -> None:
     first, _ = world.expand()
     again, _ = world.expand()
     assert [first.resources[i] is again.resources[i] for i in first.resources] == [True] * 3
+
+
+def test_moments_of_a_clock_that_was_wrong_are_not_waited_for() -> None:
+    """By which a replica was started, or ended, years from now."""
+    world = ServiceWorld(service(replicas=1))
+    name = next(iter(world.settle().replicas)).session
+    later = world.now + 20 * 365 * 86_400
+    world.phase(name, "TERMINATED", finished_at=later, started_at=later - 5)
+    world.step()
+    assert world.existing[name].recorded.generation == 2
+    world.wanted = service("bad", replicas=1)
+    bad = world.step().latest
+    (made,) = world.names(bad)
+    world.phase(made, "RUNNING", started_at=later)
+    world.now += 700
+    assert world.step().phase == "failed"
+
+
+def test_a_replica_whose_kernels_are_gone_is_not_ready_whatever_it_answered() -> None:
+    world = ServiceWorld(service(replicas=2))
+    name = sorted(each.session for each in world.settle().replicas)[0]
+    world.existing[name] = replace(world.existing[name], missing=("k",), reason="main1 is gone")
+    world.wanted = service("two", replicas=2)
+    status = world.step()
+    assert [each.session for each in status.replicas if each.phase == "leaving"] == [name]
