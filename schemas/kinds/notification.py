@@ -85,7 +85,8 @@ CLASSES: Mapping[str, EventInfo] = MappingProxyType(
         "cluster-unseen": EventInfo("error", "Not everything could be observed.", lasts=True),
         "loop-failed": EventInfo("error", "A pass of the loop came to no end.", lasts=True),
         "order-given": EventInfo(
-            "info", "Somebody pinned, suspended, resumed, approved, unlocked, restored, or took a service back."
+            "info",
+            "Somebody pinned, suspended, resumed, approved, unlocked, restored or took a service back.",
         ),
     }
 )

@@ -11,8 +11,8 @@ from bai.cli.sessions.logs import LogRequest
 from bai.cli.sessions.remote_logs import log_params
 from bai.queries.models import GetQuery
 from bai.queries.names.service_names import service_part
-from reconciler.values.services.pattern import SERVICE_LABEL
 from schemas.problems.errors.server import NotOnServer
+from schemas.values.envelope import SERVICE_LABEL
 from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:

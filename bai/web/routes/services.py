@@ -26,7 +26,6 @@ from bai.web.response_models import OrderAnswer, UndoAnswer
 from bai.web.routes.directives import Reason
 from reconciler.gitops.rollout_orders import end_rollout_order, give_rollout_order
 from reconciler.values.services.state import RolloutOrder
-from schemas.kinds.service import GENERATION_PATTERN
 from schemas.problems.errors.command import CommandError
 from schemas.values.resource_ref import identity_of
 
@@ -40,7 +39,7 @@ class UndoWish(Reason):
     """`generation`: one that the service had; left out: the stable one where the document's is not that, else
     the one before."""
 
-    generation: str = Field("", pattern=rf"^$|{GENERATION_PATTERN}")
+    generation: str = Field("", pattern="^([0-9a-f]{8})?$")
 
 
 _ANY = UndoWish()
