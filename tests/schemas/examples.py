@@ -321,6 +321,28 @@ SPECS["Service"] = {
         "rollback": False,
         "paused": True,
     },
+    "autoscaling": {
+        "min": 1,
+        "max": 9,
+        "inFlight": 8,
+        "requestsPerSecond": 20,
+        "latency": {"percentile": 99, "below": "2s"},
+        "gpuUtilization": "80%",
+        "prometheus": {"query": "sum(vllm:num_requests_waiting)", "target": 4},
+        "up": {"window": "1m"},
+        "down": {"window": "10m"},
+        "hold": "10m",
+        "schedule": [
+            {
+                "days": ["mon", "fri"],
+                "since": "08:00",
+                "until": "18:30",
+                "timezone": "Europe/Berlin",
+                "min": 2,
+                "max": 12,
+            }
+        ],
+    },
     "traffic": [{"generation": "stable", "weight": 90}, {"generation": "latest", "weight": 10}],
     "placement": "pack",
     "drain": "5m",

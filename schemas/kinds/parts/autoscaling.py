@@ -12,13 +12,15 @@ from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
 from schemas.problems.issues import Issue, issues_error, value_error
 from schemas.problems.text import format_value
 from schemas.values.envelope import Count, Model, Positive
-from schemas.values.names import Text
+from schemas.values.names import NO_CONTROL_PATTERN, Text
 from schemas.values.quantities import Duration, Percent
 
 MOST_REPLICAS = 1000
 Day = Literal["mon", "tue", "wed", "thu", "fri", "sat", "sun"]
 DAYS: tuple[Day, ...] = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
 _CLOCK_PATTERN = r"^([01][0-9]|2[0-3]):[0-5][0-9]$"
+_ZONE_PATTERN = r"^[A-Za-z][A-Za-z0-9_+-]*(/[A-Za-z0-9_+-]+)*$"
+"""What an editor can tell; which zones there are, the system knows."""
 _CLOCK = re.compile(_CLOCK_PATTERN.removesuffix("$") + r"\Z")
 
 
@@ -31,13 +33,21 @@ def _clock(value: str) -> str:
 def _zone(value: str) -> str:
     try:
         ZoneInfo(value)
-    except (ValueError, OSError):
+    except (ValueError, OSError, KeyError):
         raise value_error(f"{format_value(value)} is no time zone", "such as UTC or Europe/Berlin") from None
     return value
 
 
 Clock = Annotated[str, AfterValidator(_clock), WithJsonSchema({"type": "string", "pattern": _CLOCK_PATTERN})]
-Zone = Annotated[Text, AfterValidator(_zone)]
+Zone = Annotated[Text, AfterValidator(_zone), WithJsonSchema({"type": "string", "pattern": _ZONE_PATTERN})]
+_LONGEST_QUERY = 4096
+Query = Annotated[
+    Text,
+    Field(min_length=1, max_length=_LONGEST_QUERY),
+    WithJsonSchema(
+        {"type": "string", "pattern": NO_CONTROL_PATTERN, "minLength": 1, "maxLength": _LONGEST_QUERY}
+    ),
+]
 
 
 class LatencyTarget(Model):
@@ -51,7 +61,7 @@ class LatencyTarget(Model):
 class PrometheusTarget(Model):
     """A number that the server's Prometheus (`bai serve --prometheus`) knows."""
 
-    query: Annotated[Text, Field(min_length=1, max_length=4096)]
+    query: Query
     """PromQL, with one value as its answer: of the whole service, not of each replica."""
     target: Positive
     """So much of it one replica can do."""
