@@ -169,7 +169,7 @@ class Bench:
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Bench]]:
     monkeypatch.setattr("reconciler.apply.apply.observe", lambda *_, **__: Actual("repo", CLUSTER))
-    monkeypatch.setattr("reconciler.apply.apply.state_fingerprint", lambda seen: "basis")
+    monkeypatch.setattr("reconciler.apply.apply.state_fingerprint", lambda seen, relied: "basis")
     made: list[Bench] = []
 
     def bench(*documents: Mapping[str, Any]) -> Bench:

@@ -28,7 +28,7 @@ class NoHttp(Exception):
 def http_status(stream: Stream, path: str, *, tls: bool, deadline: float) -> int:
     """The status that a GET is answered with. `deadline`: by `time.monotonic`; a certificate is not looked
     at. Raises NoHttp, TimeoutError, OSError, EOFError and what the stream raises."""
-    timed = _Timed(stream, deadline)
+    timed = _Timed(stream, deadline, MOST_HEAD + (MOST_HANDSHAKE if tls else 0))
     connection = _Tls(timed) if tls else timed
     connection.sendall(_request(path))
     head = b""
@@ -43,8 +43,6 @@ def http_status(stream: Stream, path: str, *, tls: bool, deadline: float) -> int
             if (end := _END_OF_HEAD.search(head)) is not None:
                 head = head[end.end() :]
                 continue
-        if timed.read > MOST_HEAD + (MOST_HANDSHAKE if tls else 0):
-            raise NoHttp(f"no status within {MOST_HEAD >> 10} KiB")
         data = connection.recv(_CHUNK)
         if not data:
             raise NoHttp("the connection was closed without an answer")
@@ -59,17 +57,20 @@ def _request(path: str) -> bytes:
 
 
 class _Timed:
-    """A stream whose every call ends at the deadline, however little comes at a time."""
+    """A stream whose every call ends at the deadline, however little comes at a time, and that gives no more
+    than `most` bytes."""
 
-    def __init__(self, stream: Stream, deadline: float) -> None:
+    def __init__(self, stream: Stream, deadline: float, most: int) -> None:
         self._stream = stream
         self._deadline = deadline
-        self.read = 0
+        self._left = most
 
     def recv(self, size: int, /) -> bytes:
+        if self._left <= 0:
+            raise NoHttp(f"no status within {MOST_HEAD >> 10} KiB")
         self._limit()
         data = self._stream.recv(size)
-        self.read += len(data)
+        self._left -= len(data)
         return data
 
     def sendall(self, data: bytes, /) -> None:
@@ -95,8 +96,6 @@ class _Tls:
                 self._tls.do_handshake()
             except ssl.SSLWantReadError:
                 self._flush()
-                if stream.read > MOST_HANDSHAKE:
-                    raise NoHttp("the handshake has no end") from None
                 if not self._fill():
                     raise NoHttp("the connection was closed in the handshake") from None
             else:
@@ -104,12 +103,12 @@ class _Tls:
                 return
 
     def recv(self, size: int, /) -> bytes:
-        """Empty where records come that carry nothing is never given: the next one is waited for."""
+        """A record that carries nothing is no end: the next one is waited for."""
         while True:
             try:
                 return self._tls.read(size)
             except ssl.SSLWantReadError:
-                if self._stream.read > MOST_HANDSHAKE + MOST_HEAD or not self._fill():
+                if not self._fill():
                     return b""
             except ssl.SSLZeroReturnError:
                 return b""
