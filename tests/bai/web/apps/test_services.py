@@ -246,7 +246,7 @@ def test_commands_show_a_services_apps(lab: AppLab) -> None:
     assert (app.url, app.phase, app.identity) == (f"https://{HOST}", "RUNNING", "Service/p/web")
     assert app_ports(done.desired, "Service/p/web") == ("http",)
     away = {f"Session/p/web-{pattern().generation}-{n}": Readiness(False, 0.0, "no answer") for n in (1, 2)}
-    (app,) = apps_of(done.desired, replace(done.actual, readiness=away), "Service/p/api")
+    (app,) = apps_of(done.desired, replace(done.actual, readiness=away), "Service/p/web")
     assert app.phase == "PENDING" and "-1 is RUNNING (no answer)" in app.reason
 
 
