@@ -109,6 +109,8 @@ def test_orders_and_what_is_none(desk: Desk) -> None:
     assert desk.news(Audit("apply", "", 1.0, "3 actions"), Audit("create", "Session/p/s", 1.0)) == []
     assert desk.news(Audit("pin", "", 1.0, "two is bad", "jo", "0123456789abcdef")) == [("order-given", "")]
     assert desk.found[0].what == "jo holds the cluster at commit 0123456789ab: two is bad"
+    undo = Audit("undo-rollout", "Service/p/web", 2.0, "generation 3f9c2a1b in place of 9d01aa42", "jo")
+    assert desk.news(undo) == [("order-given", "Service/p/web")]
 
 
 def test_what_was_there_before_the_first_pass_is_old(desk: Desk) -> None:
