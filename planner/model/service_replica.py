@@ -17,3 +17,5 @@ class ServiceReplica:
     """Identity."""
     generation: str = ""
     placement: Spread = "spread"
+    spare: bool = False
+    """Whether the service does not count on it, so that no disruption budget protects it: it is not ready."""

@@ -149,7 +149,7 @@ class Preemptor:
 
     def _is_spare(self, victim: SessionRequest) -> bool:
         """Whether its service, if it has one, can do without it."""
-        return victim.replica_of is None or self._disruptions.get(victim.replica_of.service, 1) > 0
+        return self._disruptions.get(_counted_service(victim), 1) > 0
 
     @staticmethod
     def _may_be_victim(session: SessionRequest, victim: SessionRequest) -> bool:
@@ -191,7 +191,7 @@ class Preemptor:
             return list(found)
         taken, kept = _count_by_service(gone), []
         for one in found:
-            service = one.request.replica_of.service if one.request.replica_of is not None else ""
+            service = _counted_service(one.request)
             taken[service] += 1
             if taken[service] <= self._disruptions.get(service, taken[service]):
                 kept.append(one)
@@ -301,7 +301,13 @@ class Preemptor:
 
 
 def _count_by_service(victims: Victims) -> Counter[str]:
-    return Counter(one.request.replica_of.service for one in victims if one.request.replica_of is not None)
+    return Counter(service for one in victims if (service := _counted_service(one.request)))
+
+
+def _counted_service(request: SessionRequest) -> str:
+    """The service whose budget it counts against; empty for what no service counts on."""
+    replica = request.replica_of
+    return replica.service if replica is not None and not replica.spare else ""
 
 
 def _victim_order(one: Candidate) -> tuple[int, float, str]:

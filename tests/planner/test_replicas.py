@@ -271,6 +271,17 @@ def test_a_gang_takes_one_replica_and_somebody_else() -> None:
     assert len(evicted(found)) == 2 and "x" in evicted(found)
 
 
+def test_replicas_that_are_not_ready_go_whatever_the_budget() -> None:
+    nodes = nodes_of(3)
+    spare = replace(low(0, cpu=8), replica_of=ServiceReplica(WEB, "g2", "spread", spare=True))
+    held = on(nodes, ("n0", spare), ("n1", low(1, cpu=8)), ("n2", low(2, cpu=8)))
+    news = tuple(session(f"new{at}", cpu=8) for at in range(3))
+    found = plan(nodes, *news, groups=RULES, running=held, disruptions={WEB: 0})
+    assert evicted(found) == [spare.id]
+    found = plan(nodes, *news, groups=RULES, running=held, disruptions={WEB: 1})
+    assert len(evicted(found)) == 2 and spare.id in evicted(found)
+
+
 def test_why_no_replica_makes_room() -> None:
     nodes = nodes_of(1)
     held = on(nodes, ("n0", low(0, cpu=8)))

@@ -19,7 +19,7 @@ from reconciler.plan.place.held_placements import held_now, held_while_placing
 from reconciler.plan.place.placement_result import PlacementResult
 from reconciler.plan.place.snapshot import make_snapshot, running_session
 from reconciler.plan.planner_values import session_request
-from reconciler.plan.services.disruptions import disruption_budgets
+from reconciler.plan.services.disruptions import disruption_budgets, with_spare_replicas
 from reconciler.values.changes.change import ChangeKind
 from reconciler.values.records import HOLDING
 from reconciler.values.session_phase import ENDED, LIVE
@@ -107,6 +107,8 @@ def _make_planner_input(
         lasts=lambda found: not found.depends_on,  # Others' decisions count for these.
     )
     running = _running_sessions(context, decisions, frozenset(kept))
+    if context.services.statuses:
+        running = with_spare_replicas(running, context.services.statuses)
     now = context.time.seconds
     asked = make_snapshot(context.desired, context.actual, context.nodes, running, pending.values(), now)
     return replace(asked, disruptions=disruption_budgets(context.services.statuses, context.desired.services))

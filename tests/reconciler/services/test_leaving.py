@@ -282,3 +282,16 @@ def test_sessions_push_out_no_more_replicas_than_the_service_can_do_without(
     waiting = [wait for wait in plan.waits if wait.session.startswith("Session/p/u")]
     assert len(waiting) == left
     assert "services need" in waiting[0].reasons[-1].message
+
+
+def test_replicas_that_never_get_ready_are_safe_from_nobody(lab: ServiceLab) -> None:
+    """Else such a service would hold what it has, whatever its priority."""
+    _with_preemption(lab)
+    lab.write({"web": service("replicas: 3", template="preemptible: true, priority: 1", cpu=6)})
+    lab.never_ready.add(lab.turn().services[0].latest)
+    lab.turn()
+    wants = "resourceGroup: default, priority: 50, resources: {cpu: 6, memory: 1GiB}"
+    lab.write({"urgent": "---".join(session(f"u{at}", wants) for at in range(3))})
+    for _ in range(3):
+        plan = lab.turn()
+    assert not [wait for wait in plan.waits if wait.session.startswith("Session/p/u")]
