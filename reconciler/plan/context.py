@@ -9,7 +9,7 @@ from typing import TypeVar
 from planner.model.plan_time import PlanTime
 from planner.model.types import NodeInfo, Outcome, Snapshot
 from reconciler.plan.node_rollout import NodeRollout
-from reconciler.plan.service_rollouts import NO_ROLLOUTS, ServiceRollouts
+from reconciler.plan.services.service_rollouts import NO_ROLLOUTS, ServiceRollouts
 from reconciler.values.state import Actual, Desired
 
 M = TypeVar("M")

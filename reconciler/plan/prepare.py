@@ -15,9 +15,9 @@ from reconciler.plan.nodes.plan_rollout import plan_rollout
 from reconciler.plan.place.snapshot import node_infos
 from reconciler.plan.plan_request import PlanRequest
 from reconciler.plan.provider_change import refuse_provider_change
-from reconciler.plan.service_rollouts import NO_ROLLOUTS
 from reconciler.plan.services.expand import ExpansionMemory, expand_services
 from reconciler.plan.services.leaving import leaving_nodes
+from reconciler.plan.services.service_rollouts import NO_ROLLOUTS
 from reconciler.plan.targets import plan_scope, replicas_of
 from reconciler.values.plan_options import PlanOptions
 from schemas.problems.errors.plan import PlanError
@@ -41,7 +41,7 @@ def prepare(request: PlanRequest) -> PlanContext:
     desired, services = request.desired, NO_ROLLOUTS
     if not options.destroy:
         memory = request.memory.of(ExpansionMemory)
-        leaving = leaving_nodes(desired, actual, _rollout_before_services(request))
+        leaving = leaving_nodes(desired, actual, _rollout_before_services(request), time)
         desired, services = expand_services(desired, actual, leaving, time, memory)
     refuse_provider_change(desired, actual)
     nodes, warnings = node_infos(desired, actual)

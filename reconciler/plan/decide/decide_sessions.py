@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.model.plan_time import PlanTime
 from planner.model.timed_memo import TimedMemo
 from reconciler.plan.context import PlanContext
@@ -52,6 +54,8 @@ def _decide_each(context: PlanContext) -> dict[str, Decision]:
         if context.destroy:
             return Decision(identity, "delete", None, existing, cause=DESTROYED)
         need = decide_session(identity, desired, existing, actual.capabilities, nodes, leaving)
+        if identity in context.services.removals:
+            need = replace(need, cause=context.services.removals[identity])
         return apply_lifecycle(need, desired, actual, time)
 
     others = [i for i in actual.existing if i not in wanted and ref_of(i).kind == "Session"]

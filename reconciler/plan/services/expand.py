@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from planner.model.plan_time import PlanTime
-from reconciler.plan.service_rollouts import NO_ROLLOUTS, ServiceRollouts
 from reconciler.plan.services.goal import Goal, rollout_goal
 from reconciler.plan.services.replicas import Replica, replica_of
 from reconciler.plan.services.rollout import RolloutStep, next_step
 from reconciler.plan.services.scale import wanted_replicas
+from reconciler.plan.services.service_rollouts import NO_ROLLOUTS, ServiceRollouts
 from reconciler.values.changes.cause import Cause, CauseCode
 from reconciler.values.documents.recorded_documents import recorded_session
 from reconciler.values.services.pattern import (
@@ -61,18 +61,22 @@ def expand_services(
     wanted: dict[str, _WantedReplica] = {}
     statuses: list[ServiceStatus] = []
     restarts: dict[str, Cause] = {}
+    removals: dict[str, Cause] = {}
     states: dict[str, ServiceState] = {}
     for identity, pattern in sorted(desired.services.items()):
         service = _Service(desired, actual, pattern, found.get(identity, []), leaving, time)
         wanted |= service.wanted(memory)
         statuses.append(service.status())
         restarts |= service.restarts()
+        removals |= service.removals()
         states[identity] = service.next_state()
     for identity in found.keys() - desired.services.keys():
         if _stays(identity, actual):
             wanted |= dict(_as_recorded(found[identity]))
     memory.wanted = {name: each for name, each in memory.wanted.items() if name in wanted}
-    return _with_replicas(desired, wanted, memory), ServiceRollouts(tuple(statuses), restarts, states)
+    return _with_replicas(desired, wanted, memory), ServiceRollouts(
+        tuple(statuses), restarts, removals, states
+    )
 
 
 def _replicas(desired: Desired, actual: Actual) -> _Found:
@@ -231,6 +235,20 @@ class _Service:
             for each in self.replicas
             if each.again and each.id not in going and self._actual.complete
         }
+
+    def removals(self) -> Mapping[str, Cause]:
+        """Of those that go, and why."""
+        return {
+            each.id: Cause(CauseCode.REPLICA_REMOVED, self._why_removed(each)) for each in self._step.remove
+        }
+
+    def _why_removed(self, each: Replica) -> str:
+        if each.leaving:
+            return f"others took its place: {each.leaving}"
+        if each.generation not in self._goal.counts:
+            return f"generation {self._goal.target} takes its place"
+        count = "1 replica" if self._wanted == 1 else f"{self._wanted} replicas"
+        return f"its service is to have {count}"
 
     def status(self) -> ServiceStatus:
         latest, stable, goal = self._pattern.generation, self._state.stable, self._goal

@@ -38,6 +38,11 @@ class Replica:
     again: str = ""
 
     @property
+    def lost(self) -> bool:
+        """Whether its node has not been reached for so long that another one takes its place."""
+        return self.phase == "away" and bool(self.leaving)
+
+    @property
     def unknown(self) -> bool:
         """Whether it runs, and nobody has asked it yet."""
         return self.phase == "starting" and not self.why

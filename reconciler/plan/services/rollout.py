@@ -29,7 +29,7 @@ def next_step(goal: Goal, rules: UpdateRules, replicas: Sequence[Replica]) -> Ro
     """What is done now; nothing where all is as it is to be, or has to wait for replicas to get ready."""
     wanted = sum(goal.counts.values())
     current, outdated = _sorted_out(goal, replicas)
-    room = wanted + rules.surge - len(replicas)
+    room = wanted + rules.surge - sum(not each.lost for each in replicas)
     available = sum(each.phase == "ready" for each in replicas)
     remove = []
     for each in outdated:
@@ -37,10 +37,10 @@ def next_step(goal: Goal, rules: UpdateRules, replicas: Sequence[Replica]) -> Ro
             if available - 1 < wanted - rules.unavailable:
                 continue
             available -= 1
-        elif each.unknown:
+        elif each.unknown or (each.lost and available < wanted - rules.unavailable):
             continue
         remove.append(each)
-    room += len(remove)
+    room += sum(not each.lost for each in remove)
     missing = [
         name
         for name, count in sorted(goal.counts.items(), key=lambda item: (item[0] != goal.target, item[0]))

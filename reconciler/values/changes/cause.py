@@ -68,6 +68,8 @@ class CauseCode(StrEnum):
     """Somebody asked for it by `--replace`."""
     REPLICA_FAILED = "replica-failed"
     """A replica of a service ended, or failed its liveness probe: it is started again."""
+    REPLICA_REMOVED = "replica-removed"
+    """Its service goes on without this replica."""
     DEFRAGMENTATION = "defragmentation"
     """It is moved by `--defragment`."""
 

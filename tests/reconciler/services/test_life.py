@@ -191,3 +191,16 @@ def test_a_plan_of_the_same_is_the_same(lab: ServiceLab) -> None:
         make_plan(request).digest
         == make_plan(PlanRequest(request.desired, request.actual, request.now)).digest
     )
+
+
+def test_replicas_that_go_say_why(lab: ServiceLab) -> None:
+    lab.write({"web": service(spec="replicas: 2")})
+    old = lab.status(lab.settle()).latest
+    lab.write({"web": service(spec="replicas: 1")})
+    plan = lab.plan()
+    assert action(plan, f"Session/p/web-{old}-2").why == "its service is to have 1 replica"
+    lab.settle()
+    lab.write({"web": service("two", "replicas: 1")})
+    new = lab.status(lab.plan()).latest
+    lab.apply()
+    assert action(lab.plan(), f"Session/p/web-{old}-1").why == f"generation {new} takes its place"

@@ -191,6 +191,32 @@ def test_who_has_to_leave_its_node_is_replaced_first_and_goes_then() -> None:
     assert name not in world.existing and len(world.existing) == 3
 
 
+def test_those_of_a_lost_node_are_made_anew_at_once_and_given_up_when_all_are_ready_again() -> None:
+    world = ServiceWorld(service(replicas=3))
+    world.settle()
+    before = world.names()
+    for name in before[:2]:
+        known = world.existing[name].recorded
+        part = replace(known.placement.kernels[0], node="n9") if known.placement else None
+        assert known.placement is not None and part is not None
+        placement = replace(known.placement, kernels=(part,))
+        world.existing[name] = replace(
+            world.existing[name], away={"k": "n9"}, recorded=replace(known, placement=placement)
+        )
+        world.readiness.pop(name)
+    world.step()
+    assert world.names() == before, "it may come back in a moment"
+    world.leaving = {"n9": "not reached"}
+    world.step()
+    assert len(world.existing) == 5 and set(before) <= set(world.existing)
+    world.step()
+    assert set(before) <= set(world.existing), "the new ones are not ready"
+    world.ready()
+    world.readiness = {name: one for name, one in world.readiness.items() if name not in before[:2]}
+    world.step()
+    assert len(world.existing) == 3 and not set(before[:2]) & set(world.existing)
+
+
 def test_a_replica_that_fails_its_liveness_probe_is_started_again() -> None:
     world = ServiceWorld(service(replicas=2))
     world.settle()

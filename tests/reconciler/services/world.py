@@ -10,8 +10,8 @@ from typing import Any, cast
 
 from planner.model.plan_time import PlanTime
 from planner.model.types import KernelPlacement, Placement
-from reconciler.plan.service_rollouts import ServiceRollouts
 from reconciler.plan.services.expand import ExpansionMemory, expand_services
+from reconciler.plan.services.service_rollouts import ServiceRollouts
 from reconciler.values.records import Phase, Recorded
 from reconciler.values.services.pattern import pattern_of
 from reconciler.values.services.readiness import Readiness
