@@ -38,7 +38,7 @@ def service(drain: str = "45s") -> Service:
     return Service.model_validate(
         {
             "apiVersion": "bai/v1", "kind": "Service", "metadata": {"name": "web", "project": "p"},
-            "spec": {"template": {"command": ["serve"]}, "drain": drain},
+            "spec": {"template": {"command": ["serve"], "ports": [{"name": "http", "port": 80}]}, "drain": drain},
         }
     )  # fmt: skip
 
