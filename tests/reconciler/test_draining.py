@@ -32,13 +32,14 @@ from schemas.values.canonical import canonical_document
 from tests.waiting import until
 
 CLUSTER = "here"
+PORT = {"name": "http", "port": 80}
 
 
 def service(drain: str = "45s") -> Service:
     return Service.model_validate(
         {
             "apiVersion": "bai/v1", "kind": "Service", "metadata": {"name": "web", "project": "p"},
-            "spec": {"template": {"command": ["serve"], "ports": [{"name": "http", "port": 80}]}, "drain": drain},
+            "spec": {"template": {"command": ["serve"], "ports": [PORT]}, "drain": drain},
         }
     )  # fmt: skip
 
