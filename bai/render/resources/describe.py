@@ -265,8 +265,6 @@ def description_json(found: Description) -> dict[str, object]:
             {**shown_app, "state": app_state(app)}
             for app, shown_app in zip(found.apps, apps_json(found.apps), strict=True)
         ]
-    if found.service is not None:
-        shown |= service_json(found.service)
     shown |= found.facts
     shown["waits"] = wait_lines(found.wait) if found.wait else []
     shown["events"] = [
