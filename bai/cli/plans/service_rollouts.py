@@ -55,22 +55,11 @@ def _goes_on(status: ServiceStatus) -> bool:
 
 
 def _news(plan: Plan, services: tuple[str, ...], told: dict[str, str]) -> Iterator[str]:
+    from bai.render.plan.services import rollout_line
+
     for each in plan.services:
         if each.service in services:
             line = rollout_line(each)
-            if told.get(each.service) != line:
-                told[each.service] = line
-                yield line
-
-
-def rollout_line(status: ServiceStatus) -> str:
-    """How far it has come, in one line."""
-    updated = sum(
-        r.generation == status.target and r.phase not in ("new", "leaving") for r in status.replicas
-    )
-    why = f": {status.why}" if status.why else ""
-    ready = status.count("ready")
-    return (
-        f"{status.service}: generation {status.target} {status.phase}, {updated} of {status.wanted} updated, "
-        f"{ready} ready{why}"
-    )
+            if told.get(each.service) != line.text:
+                told[each.service] = line.text
+                yield f"{line.service}  {line.text}"

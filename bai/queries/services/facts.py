@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 from bai.render.humanize import join_limited
 from bai.render.resources.services import ServiceFacts
-from reconciler.values.apps.app import session_apps
+from reconciler.values.apps.app import service_apps
+from reconciler.values.apps.standing import standing_of
 from reconciler.values.services.pattern import replica_ref
 
 if TYPE_CHECKING:
@@ -29,18 +30,18 @@ def service_facts(view: ClusterView, identity: str) -> ServiceFacts:
         item=actual.existing.get(identity),
         status=status,
         nodes={each: nodes for each in sessions if (nodes := _nodes(actual.existing.get(each)))},
-        apps=service_apps(view.desired, identity),
+        apps=_apps(view.desired, identity, status),
         order=_order(actual, identity, status),
     )
 
 
-def service_apps(desired: Desired, identity: str) -> tuple[App, ...]:
+def _apps(desired: Desired, identity: str, status: ServiceStatus | None) -> tuple[App, ...]:
     """Under the URLs of the service itself, where its cluster has an AppProxy."""
     pattern = desired.services.get(identity)
     proxy = desired.repository.app_proxy_of(desired.cluster) if pattern is not None else None
     if pattern is None or proxy is None:
         return ()
-    return tuple(session_apps(proxy, pattern.session, None))
+    return tuple(service_apps(proxy, pattern, standing_of(status)))
 
 
 def _nodes(item: Existing | None) -> str:

@@ -258,6 +258,8 @@ def description_json(found: Description) -> dict[str, object]:
             "reason": item.reason,
             "kernels": [*_kernels_json(item)],
         }
+    if found.service is not None:
+        shown |= service_json(found.service)
     if found.folder is not None:
         shown["folder"] = volume_json(found.folder, found.seen)
     if found.app_ports:

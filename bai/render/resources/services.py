@@ -100,8 +100,6 @@ def _rollout(found: ServiceFacts) -> Iterator[Text]:
         yield Text(f"  stable      {clean(status.stable) or 'none was complete so far'}")
     if found.order is not None:
         yield Text(f"  order       {order_words(found)}", "yellow")
-    for app in found.apps:
-        yield Text(f"  {clean(app.name).ljust(11)} {app.url}")
 
 
 def _generation_note(status: ServiceStatus) -> str:

@@ -13,8 +13,8 @@ from reconciler.values.services.status import ServiceStatus
 
 @dataclass(frozen=True, slots=True)
 class ServiceRollouts:
-    """`restarts`: replicas that are to be started again, and why; `removals`: those that go. `states`: what is to be remembered of each
-    service."""
+    """`restarts`: replicas that are to be started again, and why; `removals`: those that go. `states`:
+    what is to be remembered of each service."""
 
     statuses: tuple[ServiceStatus, ...] = ()
     restarts: Mapping[str, Cause] = field(default_factory=lambda: MappingProxyType({}))
