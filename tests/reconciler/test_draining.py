@@ -23,7 +23,13 @@ from reconciler.store.store import Store
 from reconciler.values.changes.cause import NEW
 from reconciler.values.plan import Action, Plan
 from reconciler.values.results import ApplyEvent, ApplyResult
-from reconciler.values.services.pattern import generation_of, pattern_of, replica_ref, replica_session
+from reconciler.values.services.pattern import (
+    generation_of,
+    pattern_of,
+    replica_notes,
+    replica_ref,
+    replica_session,
+)
 from reconciler.values.sides import SessionSide
 from reconciler.values.state import Actual
 from schemas.kinds.service import Service
@@ -55,7 +61,9 @@ def session(**annotations: str) -> Session:
 
 def replica_document(drain: str = "45s", number: int = 1) -> Mapping[str, Any]:
     pattern = pattern_of(service(drain), session())
-    return canonical_document(replica_session(pattern.session, pattern.generation, number))
+    return canonical_document(
+        replica_session(pattern.session, pattern.generation, number, replica_notes(pattern.service))
+    )
 
 
 def removed(document: Mapping[str, Any], phase: str = "RUNNING") -> Action:
