@@ -178,7 +178,7 @@ class Bench:
 @pytest.fixture
 def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Bench]]:
     monkeypatch.setattr("reconciler.apply.apply.observe", lambda *_, **__: Actual("repo", CLUSTER))
-    monkeypatch.setattr("reconciler.apply.apply.state_fingerprint", lambda seen, relied: "basis")
+    monkeypatch.setattr("reconciler.apply.apply.state_fingerprint", lambda *_: "basis")
     made: list[Bench] = []
 
     def bench(*documents: Mapping[str, Any]) -> Bench:
