@@ -134,8 +134,10 @@ def bounds_hold(plan: Plan, actual: Actual, desired: Desired) -> None:
         _check_ready(identity, spec, ready, taken, taken_by_force)
         gone = {name for name in before if _is_gone(before[name], actions.get(name))}
         made = {name for name in actions if name not in before and _service_of(actions[name]) == identity}
-        there = len(before) - len(gone) + len(made)
-        if there > max(len(before), spec.replicas + spec.update.surge):
+        # Others take the place of those whose nodes are lost, which nobody can count on.
+        standing = {name for name in before if not actual.existing[name].away}
+        there = len(standing - gone) + len(made)
+        if there > max(len(standing), spec.replicas + spec.update.surge):
             raise Violation(f"{identity} has {there} replicas: {sorted(before)} and {sorted(made)}")
 
 

@@ -32,7 +32,11 @@ def decide_sessions(context: PlanContext) -> Decisions:
     the GPUs are fit on which a session is to start again, for whatever reason it does.
     """
     requests = context.replace_requests if context.actual.complete else ()
+    # Why a replica goes or starts again follows from others as well, which what is remembered of it does not.
     sessions = add_replace_requests(_decide_each(context), requests, context.services.restarts)
+    for identity, cause in context.services.removals.items():
+        if identity in sessions and sessions[identity].need == "delete":
+            sessions[identity] = replace(sessions[identity], cause=cause)
     sessions = leave_unfit_gpus(sessions, context.actual)
     return Decisions(sessions, (*error_notes(sessions), *blocked_drains(context, sessions)))
 
@@ -54,8 +58,6 @@ def _decide_each(context: PlanContext) -> dict[str, Decision]:
         if context.destroy:
             return Decision(identity, "delete", None, existing, cause=DESTROYED)
         need = decide_session(identity, desired, existing, actual.capabilities, nodes, leaving)
-        if identity in context.services.removals:
-            need = replace(need, cause=context.services.removals[identity])
         return apply_lifecycle(need, desired, actual, time)
 
     others = [i for i in actual.existing if i not in wanted and ref_of(i).kind == "Session"]
