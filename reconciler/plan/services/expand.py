@@ -154,9 +154,10 @@ class _Service:
         return state
 
     def next_state(self) -> ServiceState:
-        """A generation that is complete is the stable one, and was not given up."""
+        """A generation that is complete is the stable one, and was not given up; of one without replicas
+        nobody knows."""
         state, target = self._state, self._goal.target
-        if self._complete():
+        if self._complete() and self.replicas:
             failed = {name: why for name, why in state.failed.items() if name != target}
             state = replace(state, stable=target, failed=failed)
         used = {each.generation for each in self.replicas} | {state.stable, target, self._pattern.generation}

@@ -145,6 +145,18 @@ def test_an_order_for_a_generation_that_nobody_knows_means_nothing() -> None:
     assert world.settle().target == latest
 
 
+def test_a_generation_that_had_no_replicas_is_not_what_one_goes_back_to() -> None:
+    world = ServiceWorld(service(replicas=2))
+    good = world.settle().latest
+    world.wanted = service("bad", replicas=0)
+    assert world.settle().phase == "complete" and world.state.stable == good
+    world.wanted = service("bad", replicas=2)
+    world.step()
+    world.now += 600
+    status = world.step()
+    assert (status.phase, status.target) == ("failed", good)
+
+
 def test_traffic_keeps_several_generations_each_with_its_part() -> None:
     world = ServiceWorld(service(replicas=4))
     old = world.settle().latest
