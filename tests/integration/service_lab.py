@@ -1,0 +1,309 @@
+"""`bai serve` with a service of native replicas behind the real Caddy, and the truth about these replicas:
+they say themselves when they begin and stop to serve.
+
+Where a replica ends without a word, whoever ends it says so (`Lives.ended`).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import requests
+import yaml
+
+from tests.bai.conftest import CLUSTER, PATIENCE, Repo, new_repo, tidy
+from tests.harness.ports import free_port
+from tests.integration.service_load import Load
+from tests.waiting import until
+
+PROGRAM = """
+import http.server, json, os, signal, socket, threading, time
+
+VERSION, REPLICA = os.environ["VERSION"], os.environ["BACKENDAI_SESSION_NAME"]
+LIFE = os.urandom(8).hex()
+teller = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+
+def tell(event):
+    said = {"event": event, "version": VERSION, "replica": REPLICA, "life": LIFE, "at": time.monotonic()}
+    teller.sendto(json.dumps(said).encode(), ("127.0.0.1", int(os.environ["TELL"])))
+
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = False
+    request_queue_size = 128
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        if self.path == "/health" and "BROKEN" in os.environ:
+            return self.answer(503, {})
+        if self.path != "/stream":
+            return self.answer(200, {"version": VERSION})
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.end_headers()
+        for line in [json.dumps({"version": VERSION}), *map(str, range(5)), "end"]:
+            self.wfile.write(line.encode() + b"\\n")
+            time.sleep(0.05)
+
+    def do_POST(self):
+        length = len(self.rfile.read(int(self.headers["Content-Length"])))
+        self.answer(200, {"version": VERSION, "length": length})
+
+    def answer(self, status, value):
+        body = json.dumps(value).encode()
+        head = f"HTTP/1.0 {status} Said\\r\\nContent-Length: {len(body)}\\r\\n\\r\\n"
+        self.wfile.write(head.encode() + body)
+
+    def log_message(self, *words):
+        pass
+
+def end(*_):
+    tell("ends")
+    threading.Thread(target=server.shutdown).start()
+
+server = Server(("127.0.0.1", int(os.environ["BAI_PORT_HTTP"])), Handler)
+signal.signal(signal.SIGTERM, end)
+if "BROKEN" not in os.environ:
+    tell("serves")
+server.serve_forever(poll_interval=0.1)
+server.server_close()
+"""
+SERVICE = "Service/demo/web"
+
+
+@dataclass
+class Life:
+    """Of one process of a replica. `end`: when it stopped to take requests, or was killed."""
+
+    version: str
+    replica: str
+    begin: float
+    end: float | None = None
+
+
+@dataclass(frozen=True)
+class ReplicaProcess:
+    """`replica`: the name of its session."""
+
+    pid: int
+    replica: str
+    version: str
+
+
+def kill_process(pid: int) -> tuple[float, float]:
+    """By SIGKILL; gives the time in which it ended."""
+    with os.fdopen(os.pidfd_open(pid)) as handle:
+        begun = time.monotonic()
+        os.kill(pid, signal.SIGKILL)
+        select.select([handle], [], [])
+    return begun, time.monotonic()
+
+
+class Lives:
+    """What replicas tell, by a port of this machine."""
+
+    def __init__(self) -> None:
+        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._socket.bind(("127.0.0.1", 0))
+        self.port: int = self._socket.getsockname()[1]
+        self.known: dict[str, Life] = {}
+        self._thread = threading.Thread(target=self._listen)
+        self._thread.start()
+
+    def _listen(self) -> None:
+        while said := self._socket.recv(4096):
+            told = json.loads(said)
+            if told["event"] == "serves":
+                self.known[told["life"]] = Life(told["version"], told["replica"], told["at"])
+            elif told["life"] in self.known:
+                self.known[told["life"]].end = told["at"]
+
+    def close(self) -> None:
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
+            last.sendto(b"", ("127.0.0.1", self.port))
+        self._thread.join()
+        self._socket.close()
+
+    def serving(self) -> list[Life]:
+        return [each for each in list(self.known.values()) if each.end is None]
+
+    def versions(self) -> Counter[str]:
+        return Counter(each.version for each in self.serving())
+
+    def kill(self, life: Life) -> tuple[float, float]:
+        """By SIGKILL; gives the time in which it ended."""
+        (pid,) = [each.pid for each in self.processes() if each.replica == life.replica]
+        killed = kill_process(pid)
+        life.end = killed[1]
+        return killed
+
+    def processes(self) -> list[ReplicaProcess]:
+        """Of replicas that tell here, whatever bai says of them."""
+        found = []
+        for entry in Path("/proc").iterdir():
+            with contextlib.suppress(OSError):
+                words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdecimal() else []
+                pairs = (entry / "environ").read_text().split("\0") if words[1:2] == [b"-S"] else []
+                env = dict(each.split("=", 1) for each in pairs if "=" in each)
+                if env.get("TELL") == str(self.port):
+                    found.append(
+                        ReplicaProcess(int(entry.name), env["BACKENDAI_SESSION_NAME"], env["VERSION"])
+                    )
+        return found
+
+    def least(self, since: float) -> int:
+        """How many served at the worst moment from then on."""
+        lives = list(self.known.values())
+        moments = [since, *(each.end for each in lives if each.end is not None and each.end > since)]
+        return min(
+            sum(each.begin <= moment and (each.end is None or each.end > moment) for each in lives)
+            for moment in moments
+        )
+
+
+def service_document(env: dict[str, str], replicas: int, port: int, update: dict[str, Any]) -> str:
+    """Of `PROGRAM`."""
+    template = {
+        "resources": {"cpu": "100m", "memory": "64MiB"}, "env": env,
+        "command": [sys.executable, "-S", "-c", PROGRAM], "ports": [{"name": "http", "port": port}],
+        "stop": {"grace": "30s"},
+    }  # fmt: skip
+    readiness = {"http": {"port": "http", "path": "/health"}, "period": "1s", "timeout": "60s"}
+    spec = {
+        "replicas": replicas, "template": template, "readiness": readiness, "drain": "5s", "update": update,
+    }  # fmt: skip
+    metadata = {"name": "web", "project": "demo"}
+    return yaml.safe_dump({"apiVersion": "bai/v1", "kind": "Service", "metadata": metadata, "spec": spec})
+
+
+@dataclass
+class ServiceLab:
+    """One server; `load` asks the service at the port of apps."""
+
+    repo: Repo
+    token: str
+    panel: int
+    apps: int
+    replicas: int
+    port: int = field(default_factory=free_port)
+    """Of the first replica; bai finds others for the rest."""
+    lives: Lives = field(default_factory=Lives)
+    process: Any = None
+
+    @property
+    def log(self) -> Path:
+        return self.repo.root.with_name("serve.log")
+
+    def write(self, version: str, *, broken: bool = False, **update: Any) -> None:
+        env = {"VERSION": version, "TELL": str(self.lives.port), **({"BROKEN": "yes"} if broken else {})}
+        self._replace("service.yaml", service_document(env, self.replicas, self.port, update))
+
+    def drain(self, on: bool) -> None:
+        """The only node there is."""
+        drained = CLUSTER.replace("address: localhost}", "address: localhost, state: drained}")
+        self._replace("cluster.yaml", drained if on else CLUSTER)
+
+    def _replace(self, name: str, text: str) -> None:
+        """At once: the server reads whenever it likes."""
+        self.repo.write(f".{name}.new", text).replace(self.repo.root / name)
+
+    def load(self, clients: int = 6) -> Load:
+        host = f"http--web--demo.apps.example:{self.apps}"
+        return Load(self.apps, {"Host": host, "Authorization": f"Bearer {self.token}"}, clients)
+
+    def serve(self) -> None:
+        words = [
+            "serve", "--listen", f"127.0.0.1:{self.panel}", "--apps-listen", f"127.0.0.1:{self.apps}",
+            "--apps-tls", "off", "--access", str(self.repo.root / ".access.yaml"), "--interval", "1s",
+        ]  # fmt: skip
+        with self.log.open("a") as out:
+            self.process = self.repo.stay(*words, out=out)
+
+    def kill(self) -> float:
+        """The server, by SIGKILL; gives when it was."""
+        killed_at = time.monotonic()
+        self.process.kill()
+        self.process.wait(PATIENCE)
+        return killed_at
+
+    def caddy(self) -> int | None:
+        """The server's."""
+        with contextlib.suppress(OSError):
+            for task in Path(f"/proc/{self.process.pid}/task").iterdir():
+                for child in (task / "children").read_text().split():
+                    if Path(f"/proc/{child}/comm").read_text().strip() == "caddy":
+                        return int(child)
+        return None
+
+    def service(self) -> dict[str, Any]:
+        """As the last pass saw it; empty before there was one."""
+        try:
+            answer = requests.get(
+                f"http://127.0.0.1:{self.panel}/api/v1/clusters/here/resources/{SERVICE}",
+                headers={"Authorization": f"Bearer {self.token}"}, timeout=60,
+            )  # fmt: skip
+        except requests.ConnectionError:
+            return {}
+        found: dict[str, Any] = answer.json() if answer.ok else {}
+        return found
+
+    def complete(self, version: str) -> bool:
+        """Whether replicas of this one alone serve, and the server says so."""
+        status = self.service().get("status") or {}
+        serving = self.lives.versions() == Counter({version: self.replicas})
+        return serving and status["phase"] in ("complete", "failed") and status["ready"] == self.replicas
+
+    def until_complete(self, version: str) -> None:
+        self.until(lambda: self.complete(version), f"all replicas are of {version}")
+
+    def until(self, condition: Any, what: str) -> None:
+        def told() -> str:
+            service = self.service()
+            return f"{what}: {service.get('status')} {service.get('replicas')} {self.lives.versions()}"
+
+        def found() -> Any:
+            assert self.process.poll() is None, self.log.read_text()
+            return condition()
+
+        until(found, told)
+
+    def close(self) -> None:
+        try:
+            if self.process is not None:
+                self.process.send_signal(signal.SIGTERM)
+                self.process.wait(PATIENCE)
+            tidy(self.repo)
+        finally:
+            self.lives.close()
+
+
+@contextmanager
+def service_lab(folder: Path, replicas: int) -> Iterator[ServiceLab]:
+    """With the service's first version, `v1`, which is complete."""
+    repo = new_repo(folder)
+    made = repo.ok("token", "ada", "--role", "admin", "--format", "json").json
+    repo.write(".access.yaml", yaml.safe_dump({"tokens": [made["line"]]}))
+    lab = ServiceLab(repo, made["token"], free_port(), free_port(), replicas)
+    url = f"http://*.apps.example:{lab.apps}"
+    proxy = {"apiVersion": "bai/v1", "kind": "AppProxy", "metadata": {"name": "apps"}, "spec": {"url": url}}
+    repo.write("apps.yaml", yaml.safe_dump(proxy))
+    lab.write("v1")
+    try:
+        lab.serve()
+        lab.until_complete("v1")
+        yield lab
+    finally:
+        lab.close()
