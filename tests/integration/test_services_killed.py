@@ -1,5 +1,5 @@
-"""`bai reconcile` killed with SIGKILL at random moments of updates of a service: the next one ends with exactly
-its replicas.
+"""`bai reconcile` killed with SIGKILL at random moments of updates of a service: the next one ends with
+exactly its replicas.
 
 What runs is read from /proc, without bai's help. `BAI_SERVICE_KILLS`: how many kills (8),
 `BAI_KILL_SEED`: which.

@@ -41,6 +41,7 @@ _OF_A_BODY = ("Content-Length", "Transfer-Encoding")
 _RETRIES = 3
 _ALLOWED = "{http.reverse_proxy.header.Bai-%s}"
 _TRY_AGAIN = "The server that knows this app does not answer. Please try again in a moment.\n"
+_NO_DOMAIN = "This server knows of no AppProxy yet. Please try again in a moment.\n"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,11 +120,8 @@ def _server(config: ProxyConfig) -> Json:
         "idle_timeout": _seconds(120),
         "max_header_bytes": LARGEST_HEAD,
         "routes": [
-            *(
-                {"match": [_is_apps(url)], "handle": _app_handlers(config, url), "terminal": True}
-                for url in config.urls
-            ),
-            {"handle": [_answer(421, "No app has this address.\n")]},
+            *(_app_route(config, url) for url in config.urls),
+            {"handle": [_no_app(config)]},
         ],
         "errors": {"routes": _error_routes(config)},
     }
@@ -134,6 +132,13 @@ def _server(config: ProxyConfig) -> Json:
 
 def _app_route(config: ProxyConfig, url: str) -> Json:
     return {"match": [_is_apps(url)], "handle": _app_handlers(config, url), "terminal": True}
+
+
+def _no_app(config: ProxyConfig) -> Json:
+    """Before the documents are known, every address may be one of an app."""
+    if not config.urls:
+        return _answer(503, _NO_DOMAIN, {"Retry-After": ["2"]})
+    return _answer(421, "No app has this address.\n")
 
 
 def _is_apps(url: str) -> Json:
