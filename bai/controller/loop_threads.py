@@ -19,26 +19,31 @@ if TYPE_CHECKING:
     from bai.controller.document_sources import RemoteOrigin
     from reconciler.controller.loop import Loop
     from reconciler.controller.loop_options import LoopOptions
+    from reconciler.observe.scaling.sources import Query
 
 
 @dataclass(frozen=True, slots=True)
 class LoopSettings:
     """What the command line says of a process's loops: how each goes; `lease`: seconds after which another
     replica goes on when this one is silent; `stuck_after`: seconds in which a loop at work must show life.
-    `log` is given each line, after the cluster where there are several."""
+    `prometheus`: the URL of whom services ask that are scaled by a query; empty: nobody. `log` is given each
+    line, after the cluster where there are several."""
 
     options: LoopOptions
     lease: float = 15.0
     stuck_after: float = 900.0
+    prometheus: str = ""
     log: Callable[[str, str], None] = log_line
 
     def open_loops(self, settings: Settings, origin: RemoteOrigin | None) -> list[Loop]:
-        """One for each cluster that is opened. Raises BaiError when one cannot be opened."""
+        """One for each cluster that is opened. Raises BaiError when one cannot be opened, CommandError for
+        what is no URL of a Prometheus."""
         from bai.controller.document_sources import open_workspaces
         from reconciler.controller.figure_recorder import FigureRecorder
         from reconciler.controller.loop import Loop
         from reconciler.controller.pass_note import PassRecorder
 
+        prometheus = self._prometheus()
         found = list(open_workspaces(settings, origin))
         loops = [
             Loop(
@@ -52,7 +57,16 @@ class LoopSettings:
         for loop in loops:
             loop.add_listener(PassRecorder(loop).record)
             loop.add_listener(FigureRecorder(loop).record)
+            loop.workspace.scaling.query = prometheus
         return loops
+
+    def _prometheus(self) -> Query | None:
+        """Raises CommandError for what is no URL of a server."""
+        if not self.prometheus:
+            return None
+        from providers.prometheus import Prometheus
+
+        return Prometheus(self.prometheus, partial(self.log, "")).query
 
 
 def run_loops(

@@ -32,9 +32,11 @@ class ServiceScaling:
         if self._wake is None or not (scaled or self._autoscaler):
             return found
         from reconciler.observe.scaling.autoscaler import Autoscaler
+        from reconciler.observe.scaling.queries import QueryAnswers
 
         if self._autoscaler is None:
-            self._autoscaler = Autoscaler(self.source, self.query, self._now, self._wake)
+            queries = QueryAnswers(self.query, self._now) if self.query is not None else None
+            self._autoscaler = Autoscaler(self.source, queries, self._now, self._wake)
         self._autoscaler.watch(_scaled_services(found, desired))
         return replace(found, scales=self._autoscaler.decisions())
 
@@ -57,10 +59,11 @@ def _scaled_services(found: Actual, desired: Desired) -> Mapping[str, ScaledServ
         if answer.ready and ref is not None and ref.service in ready:
             ready[ref.service] += 1
     gpu = gpu_use(found) if any(each.gpu_utilization is not None for each in rules.values()) else {}
+    has_url = desired.repository.app_proxy_of(desired.cluster) is not None
     made = {}
     for identity, each in rules.items():
         record = found.existing.get(identity)
         held = record.recorded.service.scale if record is not None else None
         begins = specs[identity].replicas
-        made[identity] = ScaledService(each, begins, ready[identity], gpu.get(identity), held)
+        made[identity] = ScaledService(each, begins, ready[identity], gpu.get(identity), held, has_url)
     return made

@@ -11,6 +11,7 @@ from schemas.problems.issues import Issue
 from schemas.repository.repository import Repository
 from schemas.rules.membership import OtherDocuments, check_membership, session_issues
 from schemas.rules.references import ReferenceIndex
+from schemas.rules.services.autoscaling_rules import measure_rules
 from schemas.rules.services.template_rules import in_service, probe_rules, session_name_rules
 from schemas.values.envelope import Resource
 
@@ -49,7 +50,10 @@ class Surroundings:
         if pattern is None:
             return []  # It was told why there is none.
         issues = [in_service(issue) for issue in self._session_issues(pattern, clear=clear)]
-        return issues + (list(probe_rules(self.repository, service, pattern)) if clear else [])
+        if clear:
+            issues += probe_rules(self.repository, service, pattern)
+            issues += measure_rules(self.repository, service, pattern)
+        return issues
 
 
 @dataclass(frozen=True, slots=True)

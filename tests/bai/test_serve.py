@@ -37,6 +37,7 @@ def test_a_token_and_its_line(repo: Repo) -> None:
         (("--listen", "203.0.113.7:0"), "--listen 203.0.113.7:0"),
         (("--access", "/nowhere/access.yaml"), "/nowhere/access.yaml"),
         (("--stuck-after", "0s"), "--stuck-after"),
+        (("--prometheus", "prometheus:9090"), "--prometheus: 'prometheus:9090'"),
         (("--mode", "approve"), "--remote"),
         (("--cookie-key", "env:BAI_NO_SUCH_KEY"), "env:BAI_NO_SUCH_KEY"),
         (("--cookie-key", "env:HOME"), "fewer than 32 characters"),

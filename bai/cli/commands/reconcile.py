@@ -28,6 +28,7 @@ def reconcile(
     ] = False,
     lease: loops.Lease = "15s",
     stuck_after: loops.StuckAfter = "15m",
+    prometheus: loops.Prometheus = "",
     parallel: Parallel = 32,
     node_connections: loops.NodeConnections = 2048,
 ) -> None:
@@ -39,7 +40,7 @@ def reconcile(
     """
     from bai.controller.loop_threads import run_loops
 
-    loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after)
+    loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after, prometheus)
     loops.keep_node_connections(node_connections)
     remote_repository = loops.remote_origin(remote, ref, path, mode)
     if not run_loops(

@@ -52,6 +52,7 @@ def serve(
     caddy: by_url.Caddy = None,
     lease: loops.Lease = "15s",
     stuck_after: loops.StuckAfter = "15m",
+    prometheus: loops.Prometheus = "",
     demo: clients.Demo = False,
     check: clients.CheckAccess = False,
 ) -> None:
@@ -74,7 +75,7 @@ def serve(
 
     from bai.web.server import Server, ServerSettings
 
-    loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after)
+    loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after, prometheus)
     origin = loops.remote_origin(remote, ref, path, mode)
     allowed = changes.proposal_settings(proposals, committer, forge, remote=origin is not None)
     apps = by_url.app_serving(apps_listen, apps_tls, caddy)

@@ -58,8 +58,14 @@ StuckAfter = Annotated[
         help="A loop at work that shows no life for so long is stuck, which the watchdog hears.",
     ),
 ]
-
-
+Prometheus = Annotated[
+    str,
+    typer.Option(
+        "--prometheus",
+        metavar="URL",
+        help="Of the Prometheus that services ask that are scaled by a query, such as http://prometheus:9090.",
+    ),
+]
 NodeConnections = Annotated[
     int,
     typer.Option(
@@ -76,7 +82,9 @@ def with_directory(settings: Settings, directory: Path | None) -> Settings:
     return settings if directory is None else replace(settings, directory=directory)
 
 
-def loop_settings(mode: Mode, interval: str, parallel: int, lease: str, stuck_after: str) -> LoopSettings:
+def loop_settings(
+    mode: Mode, interval: str, parallel: int, lease: str, stuck_after: str, prometheus: str
+) -> LoopSettings:
     """Raises CommandError for what is no time to wait."""
     from bai.actor import current_actor
     from bai.controller.loop_threads import LoopSettings
@@ -86,6 +94,7 @@ def loop_settings(mode: Mode, interval: str, parallel: int, lease: str, stuck_af
     return LoopSettings(
         LoopOptions(current_actor(), seconds, observe_only=mode is Mode.observe, parallel=parallel),
         lease=parse_seconds(lease, "--lease"), stuck_after=parse_seconds(stuck_after, "--stuck-after"),
+        prometheus=prometheus,
     )  # fmt: skip
 
 

@@ -8,7 +8,8 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from reconciler.observe.scaling.sources import Query, RequestSource, percentile
+from reconciler.observe.scaling.queries import QueryAnswers
+from reconciler.observe.scaling.sources import RequestSource, percentile
 from reconciler.values.services.scaling import (
     Recommendation,
     ScaleDecision,
@@ -19,20 +20,21 @@ from reconciler.values.services.scaling import (
 from schemas.kinds.parts.autoscaling import Autoscaling
 
 PERIOD = 1.0
-"""Seconds between two looks at requests, and at what a query says:"""
-QUERY_PERIOD = 15.0
+"""Seconds between two looks."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScaledService:
     """`begins`: the document's `replicas`; `ready`: replicas that are; `gpu`: percent, None where nobody
-    measures it; `held`: what was recorded last."""
+    measures it; `held`: what was recorded last; `has_url`: whether its requests come by one, and are
+    counted."""
 
     rules: Autoscaling
     begins: int
     ready: int
     gpu: float | None = None
     held: ScaleDecision | None = None
+    has_url: bool = True
 
 
 @dataclass(slots=True)
@@ -40,19 +42,17 @@ class _Watched:
     service: ScaledService
     held: ScaleDecision | None
     history: deque[Recommendation] = field(default_factory=deque)
-    queried: float = float("-inf")
-    answer: float | None = None
 
 
 class Autoscaler:
-    """`source` and `query` None: nobody knows. `now`: seconds since the epoch; `wake` is called, in the
+    """`source` and `queries` None: nobody knows. `now`: seconds since the epoch; `wake` is called, in the
     autoscaler's thread, when it holds something else."""
 
     def __init__(
-        self, source: RequestSource | None, query: Query | None,
+        self, source: RequestSource | None, queries: QueryAnswers | None,
         now: Callable[[], float], wake: Callable[[], None],
     ) -> None:  # fmt: skip
-        self._source, self._query, self._now, self._wake = source, query, now, wake
+        self._source, self._queries, self._now, self._wake = source, queries, now, wake
         self._lock = threading.Lock()
         self._watched: dict[str, _Watched] = {}
         self._halted = threading.Event()
@@ -69,6 +69,8 @@ class Autoscaler:
                     self._watched[name] = _Watched(service, known.held if known else service.held)
                 else:
                     known.service = service
+            if self._queries is not None:
+                self._queries.forget(services.keys())
             begins = bool(self._watched) and self._thread is None and not self._halted.is_set()
             if begins:
                 self._thread = threading.Thread(target=self._run, name="autoscaler", daemon=True)
@@ -101,10 +103,11 @@ class Autoscaler:
 
     def _load(self, name: str, each: _Watched) -> ServiceLoad:
         rules, now = each.service.rules, self._now()
-        if rules.prometheus is not None and self._query is not None and now >= each.queried + QUERY_PERIOD:
-            each.queried, each.answer = now, self._query(rules.prometheus.query)
-        load = ServiceLoad(now, gpu=each.service.gpu, prometheus=each.answer)
-        if self._source is None:
+        answer = None
+        if rules.prometheus is not None and self._queries is not None:
+            answer = self._queries.answer(name, rules.prometheus.query)
+        load = ServiceLoad(now, gpu=each.service.gpu, prometheus=answer)
+        if self._source is None or not each.service.has_url:
             return load
         seen = self._source.requests(name)
         latency = percentile(seen.latencies, rules.latency.percentile) if rules.latency else None

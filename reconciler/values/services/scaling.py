@@ -25,8 +25,8 @@ class ServiceLoad:
     percent, on average over its replicas; `prometheus`: the query's value."""
 
     at: float
-    in_flight: float = 0.0
-    requests_per_second: float = 0.0
+    in_flight: float | None = None
+    requests_per_second: float | None = None
     latency: float | None = None
     gpu: float | None = None
     prometheus: float | None = None
@@ -52,20 +52,33 @@ class ScaleDecision:
 
 def recommend(rules: Autoscaling, load: ServiceLoad, replicas: int) -> Recommendation | None:
     """What the load needs, not yet within bounds. `replicas`: as many as there are ready; None where nothing
-    is measured."""
+    is measured, or where fewer would do for what is, and something is not known that should be."""
     found = [(_kept(exact, replicas), why) for exact, why in _needs(rules, load, max(1, replicas))]
     if not found:
         return None
     most, why = max(found, key=lambda each: each[0])
+    if most < replicas and _is_blind(rules, load):
+        return None
     return Recommendation(load.at, most, why)
+
+
+def _is_blind(rules: Autoscaling, load: ServiceLoad) -> bool:
+    """A latency is not known where nobody asks: that alone is no blindness."""
+    pairs = (
+        (rules.in_flight, load.in_flight),
+        (rules.requests_per_second, load.requests_per_second),
+        (rules.gpu_utilization, load.gpu),
+        (rules.prometheus, load.prometheus),
+    )
+    return any(rule is not None and seen is None for rule, seen in pairs)
 
 
 def _needs(rules: Autoscaling, load: ServiceLoad, replicas: int) -> Iterator[tuple[float, str]]:
     """Replicas that each measure needs, not rounded."""
-    if rules.in_flight is not None:
+    if rules.in_flight is not None and load.in_flight is not None:
         text = f"{load.in_flight:g} requests in flight, {rules.in_flight} for each replica"
         yield load.in_flight / rules.in_flight, text
-    if rules.requests_per_second is not None:
+    if rules.requests_per_second is not None and load.requests_per_second is not None:
         rate = load.requests_per_second
         text = f"{rate:.3g} requests a second, {rules.requests_per_second} for each replica"
         yield rate / rules.requests_per_second, text

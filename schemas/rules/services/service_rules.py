@@ -7,6 +7,7 @@ from typing import Any
 
 from schemas.problems.issues import Issue
 from schemas.rules.machine_rules import duplicate_rules
+from schemas.rules.services.autoscaling_rules import autoscaling_rules
 from schemas.values.envelope import GENERATION_LABEL, SERVICE_LABEL, Resource
 
 LONGEST_NAME = 49
@@ -17,6 +18,7 @@ _WHOLE = 100
 def service_rules(service: Any) -> Iterator[Issue]:
     """Every rule that a service breaks, whatever its replicas are."""
     yield from _name_rules(service)
+    yield from autoscaling_rules(service)
     spec = service.spec
     if not spec.update.surge and not spec.update.unavailable:
         message = "with no replica more and none less than all, none can be updated"

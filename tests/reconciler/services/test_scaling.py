@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from planner.model.plan_time import PlanTime
-from reconciler.observe.scaling.autoscaler import QUERY_PERIOD, Autoscaler, ScaledService
+from reconciler.observe.scaling.autoscaler import Autoscaler, ScaledService
+from reconciler.observe.scaling.queries import KEPT, MOST_OF_PROJECT, PERIOD, QueryAnswers
 from reconciler.observe.scaling.sources import Requests, percentile
 from reconciler.plan.services.scale import bounds_at, wanted_replicas
 from reconciler.values.services.scaling import ScaleDecision, ServiceLoad, recommend
@@ -39,7 +40,8 @@ class Load:
         return self.answer
 
     def autoscaler(self) -> Autoscaler:
-        return Autoscaler(self, self.query, lambda: self.now, lambda: None)
+        queries = QueryAnswers(self.query, lambda: self.now, lambda work: work())
+        return Autoscaler(self, queries, lambda: self.now, lambda: None)
 
     def held(self, scaler: Autoscaler) -> int | None:
         found = scaler.decisions().get(ID)
@@ -147,8 +149,67 @@ def test_a_query_is_not_asked_with_each_look_and_may_have_no_answer() -> None:
     load.answer = 4.0
     load.now += 1
     assert not scaler.look() and load.queries == 1
-    load.now += QUERY_PERIOD
+    load.now += PERIOD
     assert scaler.look() and load.held(scaler) == 4 and load.queries == 2
+
+
+def test_an_answer_counts_for_a_while_and_then_nobody_knows() -> None:
+    load = Load()
+    load.answer = 4.0
+    answers = QueryAnswers(load.query, lambda: load.now, lambda work: work())
+    assert answers.answer(ID, "q") == 4.0
+    load.answer = None
+    load.now += KEPT
+    assert answers.answer(ID, "q") == 4.0
+    load.now += 1
+    assert answers.answer(ID, "q") is None
+    load.answer = 2.0
+    assert answers.answer(ID, "another") == 2.0, "it is about another query now"
+    answers.forget(())
+    load.now -= 10_000
+    assert answers.answer(ID, "another") == 2.0
+
+
+def test_slow_queries_keep_nobody_waiting_and_no_other_project() -> None:
+    """A committer writes many services with queries that take long."""
+    begun: list[Any] = []
+    load = Load()
+    load.answer = 7.0
+    answers = QueryAnswers(load.query, lambda: load.now, begun.append)
+    for number in range(100):
+        assert answers.answer(f"Service/mallory/s{number}", "slow") is None
+    assert len(begun) == MOST_OF_PROJECT
+    assert answers.answer(ID, "q") is None and len(begun) == MOST_OF_PROJECT + 1
+    begun[-1]()
+    assert answers.answer(ID, "q") == 7.0
+    assert answers.answer("Service/mallory/s0", "slow") is None
+
+
+def test_nothing_is_taken_away_while_a_measure_is_not_known() -> None:
+    said = rules(inFlight=4, prometheus={"query": "q", "target": 3})
+    assert recommend(said, ServiceLoad(0.0, in_flight=4), 3) is None
+    found = recommend(said, ServiceLoad(0.0, in_flight=40), 3)
+    assert found is not None and found.replicas == 10
+    found = recommend(said, ServiceLoad(0.0, in_flight=4, prometheus=3.0), 3)
+    assert found is not None and found.replicas == 1
+    gpu = rules(inFlight=4, gpuUtilization="50%")
+    assert recommend(gpu, ServiceLoad(0.0, in_flight=4), 3) is None
+    assert recommend(rules(inFlight=4), ServiceLoad(0.0), 3) is None
+    late = rules(inFlight=4, latency={"below": "2s"})
+    found = recommend(late, ServiceLoad(0.0, in_flight=0), 3)
+    assert found is not None and found.replicas == 0, "who asks nothing waits for nothing"
+
+
+def test_where_nobody_counts_requests_nothing_is_taken_away() -> None:
+    """A loop without apps, and a service without a URL."""
+    load = Load()
+    blind = Autoscaler(None, None, lambda: load.now, lambda: None)
+    without_url = load.autoscaler()
+    for scaler, has_url in ((blind, True), (without_url, False)):
+        said = rules(inFlight=4, down={"window": "0s"})
+        watch(scaler, said, held=ScaleDecision(3, 900.0, "before"), has_url=has_url)
+        load.now += 10
+        assert not scaler.look() and load.held(scaler) == 3
 
 
 def test_a_service_that_is_gone_is_forgotten() -> None:
