@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import errno
 import queue
+import select
 import socket
 import ssl
 import threading
@@ -39,8 +40,8 @@ BROKEN = (OSError, EOFError, BaiError)
 class Way(Protocol):
     """Where one connection leads to: `wait`, then `connect`, and what that gave is `over` at last."""
 
-    async def wait(self) -> None:
-        """Until it can be connected: this counts for no limit."""
+    async def wait(self, gone: Callable[[], bool]) -> None:
+        """Until it can be connected, or whoever wants it is `gone`: this counts for no limit of dials."""
         ...
 
     async def connect(self) -> Stream:
@@ -62,7 +63,7 @@ class DialledWay:
 
     dial: Callable[[], Stream]
 
-    async def wait(self) -> None:
+    async def wait(self, gone: Callable[[], bool]) -> None:
         return None
 
     async def connect(self) -> Stream:
@@ -175,7 +176,7 @@ class Relay:
     async def _serve(self, listening: Listening, near: socket.socket) -> None:
         way = listening.new_way()
         try:
-            await way.wait()
+            await way.wait(partial(_has_hung_up, near))
             async with listening.dialling, self._dials:
                 far = await way.connect()
         except BROKEN as error:
@@ -370,6 +371,13 @@ def reason(error: BaseException) -> str:
     if isinstance(error, BaiError):
         return error.message
     return str(getattr(error, "strerror", None) or error).lower()
+
+
+def _has_hung_up(near: socket.socket) -> bool:
+    """Whether the other end is closed, whatever it has sent before."""
+    looked = select.poll()
+    looked.register(near, 0)  # Ends and errors are told unasked.
+    return bool(looked.poll(0))
 
 
 def shut_down(stream: Stream) -> None:

@@ -33,7 +33,13 @@ RATE_WINDOW = 10.0
 LATENCY_WINDOW = 60.0
 MOST_REMEMBERED = 10_000
 """Connections of one service."""
-_LOOK_AGAIN = 0.05
+MOST_HELD = 1024
+"""Connections that wait for a replica where there is none, and of one project: half of what a server relays
+is left for those that are served, and no project's sleeping services keep others' from being woken."""
+HELD_OF_PROJECT = 256
+GIVEN_UP = 1.0
+"""Seconds after one has waited in vain in which no other begins to: the proxy asks again what only reads."""
+_LOOK_AGAIN = 0.1
 """Seconds between two looks for a replica, for those that wait for one."""
 _FORGOTTEN = 7200.0
 """Seconds after which nobody comes back to a replica that was drained: more than any may be."""
@@ -90,6 +96,10 @@ class Balancer:
         self._turns = itertools.count(1)
         self._last: dict[str, int] = {}
         self._asked: dict[str, _Asked] = {}
+        self._held: Counter[str] = Counter()
+        """Connections that wait, by project."""
+        self._given_up: dict[str, float] = {}
+        """Service → until when nobody waits for it."""
 
     def update(self, cluster: str, services: Mapping[str, Sequence[Replica]]) -> None:
         """All services of a cluster as they are from now on. Who is waited for still gets nothing."""
@@ -100,6 +110,7 @@ class Balancer:
                 del self._services[name]
                 if name not in services and name in self._asked and not self._asked[name].waiting:
                     del self._asked[name]
+                    self._given_up.pop(name, None)
             for name, replicas in services.items():
                 known = before.get(name)
                 self._services[name] = _Service(replicas, known.owed if known is not None else {})
@@ -147,6 +158,26 @@ class Balancer:
         with self._changed:
             now = self._clock()
             self._asked.setdefault(service, _Asked()).answered.append((now, now - began))
+
+    def hold(self, service: str) -> bool:
+        """Whether one more connection may wait for a replica; until `release`."""
+        project = _project_of(service)
+        with self._changed:
+            if self._given_up.get(service, 0.0) > self._clock():
+                return False
+            free = self._held.total() < MOST_HELD and self._held[project] < HELD_OF_PROJECT
+            self._held[project] += free
+            return free
+
+    def release(self, service: str, *, in_vain: bool) -> None:
+        """One waits no more; `in_vain`: its time is over."""
+        project = _project_of(service)
+        with self._changed:
+            if in_vain:
+                self._given_up[service] = self._clock() + GIVEN_UP
+            self._held[project] -= 1
+            if not self._held[project]:
+                del self._held[project]
 
     def can_serve(self, service: str) -> bool:
         """Whether there is a replica to choose."""
@@ -266,8 +297,8 @@ class Balancer:
 
 class ServiceWay:
     """The way of one connection to one port of a service: to a replica, and to the next one where that is not
-    reached; where there is none, it waits for one, `hold` seconds at most. `dial`: a place and its port;
-    raises BaiError, OSError."""
+    reached; where there is none, it waits for one, `hold` seconds at most, if not too many wait. `dial`: a
+    place and its port; raises BaiError, OSError."""
 
     def __init__(
         self, balancer: Balancer, service: str, port: int, dial: Callable[[str, int], Stream], *,
@@ -275,21 +306,38 @@ class ServiceWay:
     ) -> None:  # fmt: skip
         self._balancer, self._service, self._port = balancer, service, port
         self._dial, self._hold, self._limit = dial, hold, limit
-        self._began, self._place = 0.0, ""
+        self._began, self._place, self._refusal = 0.0, "", ""
 
-    async def wait(self) -> None:
+    async def wait(self, gone: Callable[[], bool]) -> None:
         self._began = self._balancer.begin(self._service)
+        try:
+            if self._hold and not self._balancer.can_serve(self._service):
+                await self._wait(gone)
+        finally:
+            self._balancer.found(self._service)
+
+    async def _wait(self, gone: Callable[[], bool]) -> None:
+        if not self._balancer.hold(self._service):
+            self._refusal = "no replica is ready, and too many requests wait for one, or did in vain"
+            return
+        in_vain = False
         try:
             async with asyncio.timeout(self._hold):
                 while not self._balancer.can_serve(self._service):
                     await asyncio.sleep(_LOOK_AGAIN)
+                    if gone():
+                        self._refusal = "who asked has gone while no replica was ready"
+                        return
         except TimeoutError:
-            return
+            in_vain = True
+            self._refusal = f"no replica was ready within {self._hold:g} seconds"
         finally:
-            self._balancer.found(self._service)
+            self._balancer.release(self._service, in_vain=in_vain)
 
     async def connect(self) -> Stream:
         """Raises ConnectionError."""
+        if self._refusal:
+            raise ConnectionError(self._refusal)
         tried: dict[str, str] = {}
         while len(tried) < MOST_TRIES and (replica := self._balancer.choose(self._service, tried)):
             try:
@@ -320,6 +368,11 @@ class ServiceWay:
             raise
         self._balancer.reached(replica.place)
         return stream
+
+
+def _project_of(service: str) -> str:
+    """Of `cluster/Service/project/name`: the same project on another cluster is the same people's."""
+    return service.split("/")[2]
 
 
 def _why(error: BaseException) -> str:

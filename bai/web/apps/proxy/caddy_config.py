@@ -287,7 +287,8 @@ def _to_service(scheme: str, transport: Json) -> Json:
         ],
     }
     once = {**transport, "keep_alive": {"enabled": False}}
-    return _to_app(scheme, once) | {"load_balancing": again}
+    # With -1, a request would go on, and wait for a replica, when whoever asked has gone.
+    return _to_app(scheme, once) | {"load_balancing": again, "flush_interval": _seconds(0.001)}
 
 
 def _to_app(scheme: str, transport: Json) -> Json:

@@ -131,11 +131,13 @@ class ReplicaWorld:
 
 @dataclass
 class ServiceGate(Gate):
+    hold: float = 0.0
+
     def _decide(self, path: str, headers: dict[str, str], query: str) -> Answer:
         assert self.tunnels is not None
         if path == "/unanswered":
             return 503, {}, b"no replica answers"
-        upstream = self.tunnels.service_address(SERVICE, PORT)
+        upstream = self.tunnels.service_address(SERVICE, PORT, self.hold)
         protocol = {"Bai-Protocol": self.protocol} if self.protocol else {}
         return 200, {"Bai-Upstream": upstream, "Bai-Balanced": "yes", **protocol}, b""
 
