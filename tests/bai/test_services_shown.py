@@ -13,7 +13,7 @@ from bai.queries.names.service_names import find_service, service_part
 from bai.render.plan.markdown import render_plan_markdown
 from bai.render.plan.services import rollout_line, service_rollouts
 from bai.render.plan.terminal import render_plan
-from bai.render.resources.services import ServiceFacts, service_cells, service_json
+from bai.render.resources.services import COLUMNS, ServiceFacts, service_cells, service_json, service_lines
 from reconciler.values.apps.app import session_apps
 from reconciler.values.plan import Plan
 from reconciler.values.services.status import ReplicaStatus, ServiceStatus
@@ -47,6 +47,23 @@ def test_a_plan_tells_of_services_that_are_not_complete() -> None:
     page = render_plan_markdown(found)
     assert "### Services" in page and f"- `{CHAT}` {OLD} → {NEW}: 2 of 2 updated" in page
     assert "Services" not in drawn(plan(complete())) + render_plan_markdown(plan(complete()))
+
+
+def test_what_the_autoscaler_holds_is_told() -> None:
+    words = "the autoscaler holds 2: 8 requests in flight, 4 for each replica"
+    scaled = replace(complete(), scale=words)
+    assert f"{NEW}: 2 of 2 updated, 2 ready; {words}" in " ".join(drawn(plan(scaled)).split())
+    assert words in render_plan_markdown(plan(scaled))
+    found = ServiceFacts(CHAT, 0.0, status=scaled)
+    assert words in dict(zip(COLUMNS, service_cells(found), strict=True))["scale"]
+    assert f"  scale       {words}" in [line.plain for line in service_lines(found)]
+    shown = service_json(found)["status"]
+    assert shown["scale"] == words
+    assert parse_status({"id": CHAT, "status": shown, "replicas": []}, "there") is not None
+    evil = replace(scaled, scale=EVIL)
+    assert "\x1b" not in rollout_line(evil).text + "".join(
+        map(str, service_lines(replace(found, status=evil)))
+    )
 
 
 def test_many_services_are_counted_not_listed() -> None:

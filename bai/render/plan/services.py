@@ -26,8 +26,8 @@ class RolloutLine:
 
 
 def service_rollouts(plan: Plan) -> list[RolloutLine]:
-    """Of the services that are not complete."""
-    return [rollout_line(each) for each in plan.services if each.phase != "complete"]
+    """Of the services that are not complete, or have another number of replicas than their documents say."""
+    return [rollout_line(each) for each in plan.services if each.phase != "complete" or each.scale]
 
 
 def rollout_line(status: ServiceStatus) -> RolloutLine:
@@ -68,6 +68,8 @@ def _tail(status: ServiceStatus) -> Iterator[str]:
         yield phase_words(status)
     elif status.why:
         yield clean(status.why)
+    if status.scale:
+        yield clean(status.scale)
     yield from _waits(each.why for each in status.replicas if each.phase == "waiting" and each.why)
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from reconciler.values.services.status import ReplicaStatus, ServiceStatus
     from reconciler.values.state import Existing
 
-COLUMNS = ("name", "project", "ready", "updated", "generation", "stable", "status", "url")
+COLUMNS = ("name", "project", "ready", "updated", "generation", "stable", "status", "scale", "url")
 PHASE_STYLES = {"ready": "green", "unready": "red", "ended": "red", "away": "yellow", "waiting": "yellow"}
 """By the phase of a replica."""
 
@@ -60,7 +60,7 @@ def service_cells(found: ServiceFacts) -> tuple[str, ...]:
     ref, status = ref_of(found.id), found.status
     urls = " ".join(app.url for app in found.apps)
     if status is None:
-        return (ref.name, ref.project, "", "", "", found.state.stable, _unplanned_words(found), urls)
+        return (ref.name, ref.project, "", "", "", found.state.stable, _unplanned_words(found), "", urls)
     return (
         ref.name,
         ref.project,
@@ -69,6 +69,7 @@ def service_cells(found: ServiceFacts) -> tuple[str, ...]:
         status.target,
         status.stable,
         phase_words(status),
+        clean(status.scale),
         urls,
     )
 
@@ -96,6 +97,8 @@ def _rollout(found: ServiceFacts) -> Iterator[Text]:
     else:
         yield Text(f"  {phase_words(status)}", STYLES.get(status.phase, ""))
         yield Text(f"  replicas    {progress_words(status)}, {status.wanted} wanted")
+        if status.scale:
+            yield Text(f"  scale       {clean(status.scale)}")
         yield Text(f"  generation  {clean(status.target)}{_generation_note(status)}")
         yield Text(f"  stable      {clean(status.stable) or 'none was complete so far'}")
     if found.order is not None:
@@ -232,6 +235,7 @@ def status_json(status: ServiceStatus | None) -> dict[str, Any] | None:
         "phase": status.phase,
         "why": status.why,
         "wanted": status.wanted,
+        "scale": status.scale,
         "ready": ready_count(status),
         "updated": updated_count(status),
         "latest": status.latest,
