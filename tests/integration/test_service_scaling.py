@@ -139,7 +139,7 @@ def test_from_zero_up_and_to_zero(sleeper: Sleeper) -> None:
         assert [sleeper.ask(Authorization="Bearer forged") for _ in range(5)] == [401] * 5
         assert sleeper.ask(Authorization=sleeper.login) == 200, "the first request waits and is answered"
         woken = sleeper.decisions()[told:]
-        assert "holds 1" in woken[0] and "1 requests in flight" in woken[0], "strangers have woken nobody"
+        assert "holds 1" in woken[0] and "1 request in flight" in woken[0], "strangers have woken nobody"
         slow += [sleeper.slow() for _ in range(MOST + 2)]
         until(lambda: sleeper.status().get("ready") == MOST, "a step of load brings more")
         assert sleeper.status()["replicas"] == MOST

@@ -27,7 +27,9 @@ def _with_state(context: PlanContext, action: Action) -> Action:
         return replace(action, after=replace(action.after, state=wanted))
     known = before.state
     if wanted == known or action.verb != "no-op":
-        return replace(action, after=replace(action.after, state=wanted))
+        told = replace(action, after=replace(action.after, state=wanted))
+        held = "; ".join(_scale_news(known, wanted))
+        return replace(told, cause=action.cause.followed_by(held)) if held and action.cause else told
     cause = Cause(CauseCode.ROLLOUT, "; ".join(_news(known, wanted)))
     return replace(action, before=before, after=replace(before, state=wanted), cause=cause)
 
@@ -38,9 +40,13 @@ def _news(known: ServiceState, wanted: ServiceState) -> Iterator[str]:
     for name, why in wanted.failed.items():
         if name not in known.failed:
             yield f"generation {name} is given up: {why}"
-    if wanted.scale != known.scale and wanted.scale is not None:
-        yield f"the autoscaler holds {wanted.scale.replicas}: {wanted.scale.why}"
+    yield from _scale_news(known, wanted)
     if wanted.stable != known.stable:
         yield f"generation {wanted.stable} is complete"
     elif old - {each.name for each in wanted.generations} or known.failed.keys() - wanted.failed.keys():
         yield "what it no longer needs is forgotten"
+
+
+def _scale_news(known: ServiceState, wanted: ServiceState) -> Iterator[str]:
+    if wanted.scale != known.scale and wanted.scale is not None:
+        yield f"the autoscaler holds {wanted.scale.replicas}: {wanted.scale.why}"

@@ -76,7 +76,8 @@ def _is_blind(rules: Autoscaling, load: ServiceLoad) -> bool:
 def _needs(rules: Autoscaling, load: ServiceLoad, replicas: int) -> Iterator[tuple[float, str]]:
     """Replicas that each measure needs, not rounded."""
     if rules.in_flight is not None and load.in_flight is not None:
-        text = f"{load.in_flight:g} requests in flight, {rules.in_flight} for each replica"
+        noun = "request" if load.in_flight == 1 else "requests"
+        text = f"{load.in_flight:g} {noun} in flight, {rules.in_flight} for each replica"
         yield load.in_flight / rules.in_flight, text
     if rules.requests_per_second is not None and load.requests_per_second is not None:
         rate = load.requests_per_second
