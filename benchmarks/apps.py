@@ -84,9 +84,11 @@ def replica() -> Iterator[int]:
 
 
 @contextlib.contextmanager
-def plain_caddy(port: int, listener: socket.socket, folder: Path) -> Iterator[int]:
-    """A reverse proxy in one line, as somebody would write it."""
-    route = {"handle": [{"handler": "reverse_proxy", "upstreams": [{"dial": f"127.0.0.1:{port}"}]}]}
+def caddy_of_upstreams(ports: Sequence[int], listener: socket.socket, folder: Path) -> Iterator[int]:
+    """A reverse proxy in one line, as somebody would write it; of several ports it asks the least busy."""
+    upstreams = {"upstreams": [{"dial": f"127.0.0.1:{port}"} for port in ports]}
+    policy = {"load_balancing": {"selection_policy": {"policy": "least_conn"}}} if len(ports) > 1 else {}
+    route = {"handle": [{"handler": "reverse_proxy", **upstreams, **policy}]}
     server = {
         "listen": [f"fd/{listener.fileno()}"],
         "routes": [route],
@@ -145,17 +147,18 @@ def app_proxy(
         proxy.close()
 
 
-def measure(port: int, connections: int, seconds: float) -> Load:
+def measure(port: int, connections: int, seconds: float, headers: Sequence[str] = (f"Host: {HOST}",)) -> Load:
     if shutil.which("wrk"):
-        return measure_with_wrk(port, connections, seconds)
+        return measure_with_wrk(port, connections, seconds, headers)
     times: list[float] = []
-    asyncio.run(ask_for_a_while(port, connections, seconds, times))
+    asyncio.run(ask_for_a_while(port, connections, seconds, headers, times))
     times.sort()
     return Load(len(times) / seconds, times[len(times) // 2] * 1e3, times[len(times) * 99 // 100] * 1e3)
 
 
-def measure_with_wrk(port: int, connections: int, seconds: float) -> Load:
-    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:.0f}s", "--latency", "-H", f"Host: {HOST}"]
+def measure_with_wrk(port: int, connections: int, seconds: float, headers: Sequence[str]) -> Load:
+    command = ["wrk", "-t1", f"-c{connections}", f"-d{seconds:.0f}s", "--latency"]
+    command += [word for line in headers for word in ("-H", line)]
     said = subprocess.run(
         [*command, f"http://127.0.0.1:{port}/"], capture_output=True, text=True, check=True
     ).stdout
@@ -173,8 +176,10 @@ def _milliseconds(text: str) -> float:
     return float(number[0]) * UNITS[text[number.end() :]]
 
 
-async def ask_for_a_while(port: int, connections: int, seconds: float, times: list[float]) -> None:
-    request = f"GET / HTTP/1.1\r\nHost: {HOST}\r\n\r\n".encode()
+async def ask_for_a_while(
+    port: int, connections: int, seconds: float, headers: Sequence[str], times: list[float]
+) -> None:
+    request = "\r\n".join(["GET / HTTP/1.1", *headers, "", ""]).encode()
     end = time.perf_counter() + seconds
 
     async def one() -> None:
@@ -223,7 +228,7 @@ def main() -> None:
         proxy = app_proxy([port], ours, folder, tunnel=not options.without_tunnel)
         ways = {
             "directly": port,
-            "Caddy configured by hand": stack.enter_context(plain_caddy(port, by_hand, folder)),
+            "Caddy configured by hand": stack.enter_context(caddy_of_upstreams([port], by_hand, folder)),
             "bai serve --apps-listen": stack.enter_context(proxy),
             "a service of two replicas": stack.enter_context(app_proxy([port, other], balanced, folder)),
         }

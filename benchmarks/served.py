@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -122,9 +122,10 @@ def served(
     node: str = "localhost",
     spec: Mapping[str, Any] = HERE,
     interval: str = "5s",
+    options: Sequence[str] = (),
 ) -> Iterator[Site]:
-    """A cluster of one node in a forge of the kind `remote`, and a server that follows it. All is below
-    `root`."""
+    """A cluster of one node in a forge of the kind `remote`, and a server that follows it, with these further
+    `options`. All is below `root`."""
     with forge(remote, root) as (follow, push_to, set_hook):
         work = Work(root / "work", push_to)
         work.commit("cluster", CLUSTER.format(provider=provider, node=node, spec=json.dumps(spec)))
@@ -134,7 +135,7 @@ def served(
             "BAI_GIT_USER": "ada",
             "BAI_GIT_PASSWORD": "lab-secret-word-1",
         }
-        with Serve(root / "serve", follow, environment, interval=interval) as server:
+        with Serve(root / "serve", follow, environment, *options, interval=interval) as server:
             server.until_good()
             yield Site(work, server, set_hook)
 
