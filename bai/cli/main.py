@@ -41,7 +41,7 @@ COMMANDS = {
     "status": ("bai.cli.commands.status", "Show a cluster on one screen: loop, queue, what is free."),
     "get": ("bai.cli.commands.get", "List sessions, nodes and other resources."),
     "describe": ("bai.cli.commands.describe", "Show everything about one resource."),
-    "explain": ("bai.cli.commands.explain", "Say why a session is where it is, or why it waits."),
+    "explain": ("bai.cli.commands.explain", "Say why a session or service is as it is, or why it waits."),
     "capacity": ("bai.cli.commands.capacity", "Show what is free, what still fits, and how it is scattered."),
     "simulate": ("bai.cli.commands.simulate", "Replay a trace under several policies, and compare them."),
     "run": ("bai.cli.commands.run", "Write a session into git, push it, and be in it."),

@@ -18,7 +18,7 @@ app = new_app()
 def explain(
     ctx: typer.Context,
     session: Annotated[
-        str, typer.Argument(metavar="SESSION", help="llama, vision/llama or Session/vision/llama.")
+        str, typer.Argument(metavar="SESSION", help="llama, vision/llama or Session/vision/llama; service/chat.")
     ],
     format: PlanFormatOption = PlanFormat.text,
     nodes: Annotated[
@@ -26,7 +26,8 @@ def explain(
     ] = 8,
     offline: Offline = False,
 ) -> None:
-    """Say why a session is where it is, or why it waits and what each of the nearest nodes lacks."""
+    """Say why a session is where it is, or why it waits and what each of the nearest nodes lacks; of a
+    service, how far its rollout is and what it waits for."""
     from bai.cli.output import print_printout
     from bai.cli.reading import read
     from bai.queries.models import ExplainQuery

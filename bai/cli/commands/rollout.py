@@ -78,8 +78,8 @@ def resume(ctx: typer.Context, service: ServiceName, why: ReasonOption = "") -> 
 
     with open_rollouts(settings_of(ctx)) as orders:
         identity, ended = orders.resume(_plain_name(service), why)
-    words = "goes by its document again" if ended else "went by its document already"
-    _say(f"{clean(identity)} {words}.")
+    words = "again" if ended else "already: there is no order to end"
+    _say(f"{clean(identity)} goes by its document {words}.")
 
 
 def _undo_lines(found: Undo) -> list[str]:
@@ -90,7 +90,8 @@ def _undo_lines(found: Undo) -> list[str]:
     commit = clean(found.latest_commit[:12])
     last = f"`git revert {commit}`" if commit else "bring its document back to what it was"
     return [
-        f"{clean(found.service)} goes back to generation {clean(found.generation)}{of}.",
+        f"{clean(found.service)} goes back to generation {clean(found.generation)}{of}: "
+        "the loop does that, or, where none runs, the next `bai apply`.",
         f"Git still says {clean(found.latest)}: this holds until its document changes, or "
         f"`bai rollout resume {command_name(found.service)}`. To make it last: {last}.",
     ]

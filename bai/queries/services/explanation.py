@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bai.queries.services.facts import service_facts
 from bai.render.humanize import clean
-from bai.render.plan.services import phase_words, progress_words
+from bai.render.plan.services import progress_words
 from bai.render.plan.waits import wait_lines
 from bai.render.printout import Printout, Report, Section, Table
 from bai.render.resources.services import order_words, service_json
@@ -36,13 +36,13 @@ def _sections(found: ServiceFacts, waits: list[Wait]) -> Iterator[Section]:
     if status is None:
         yield Section(found.id, ("no plan has come to it yet",))
         return
-    yield Section(f"{found.id}  {status.phase}", tuple(_status_lines(found)))
+    yield Section(f"{found.id}: {status.phase}", tuple(_status_lines(found)))
     rows = tuple(
         (ref_of(each.session).name, each.phase, each.generation, found.nodes.get(each.session, ""), each.why)
         for each in status.replicas
     )
     if rows:
-        table = Table(("replica", "is", "generation", "node", "why"), rows)
+        table = Table(("replica", "phase", "generation", "node", "why"), rows)
         yield Section("Replicas", (table,), 2)
     for wait in waits:
         title = f"Why {clean(ref_of(wait.session).name)} waits"
@@ -52,7 +52,8 @@ def _sections(found: ServiceFacts, waits: list[Wait]) -> Iterator[Section]:
 def _status_lines(found: ServiceFacts) -> Iterator[str]:
     assert found.status is not None
     status = found.status
-    yield phase_words(status)
+    if status.why:
+        yield clean(status.why)
     yield f"{progress_words(status)}, of generation {clean(status.target)}"
     if status.target != status.latest:
         yield f"its document says {clean(status.latest)}"

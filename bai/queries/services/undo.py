@@ -65,7 +65,7 @@ def _earlier(found: ServiceFacts, latest: str) -> ServiceGeneration:
     good = [each for each in before if each.name not in state.failed]
     if not good:
         raise CommandError(
-            why=f"there is no generation of {clean(found.id)} before {clean(latest)} that was not given up",
+            why=f"there is no generation of {clean(found.id)} before {clean(latest)} to go back to",
             hint=f"`bai describe {command_name(found.id)}` lists those known; --to takes any of them",
         )
     return good[-1]

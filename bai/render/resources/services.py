@@ -156,7 +156,7 @@ def _generations(found: ServiceFacts) -> Iterator[Text]:
     yield Text("Generations", "bold underline")
     for each in reversed(found.state.generations):
         age = duration(found.now - each.since)
-        commit = f"commit {clean(each.commit[:12])}" if each.commit else "of no commit"
+        commit = f"commit {clean(each.commit[:12])}" if each.commit else "of working files"
         notes = ", ".join(generation_notes(found, each))
         line = Text(f"  {clean(each.name)}", "bold").append(f"  {commit}, {age} old", "not bold")
         yield line.append(f"  {notes}", "not bold dim") if notes else line

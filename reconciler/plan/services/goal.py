@@ -40,7 +40,7 @@ def rollout_goal(
     known = {each.name for each in state.generations} | {latest}
     if order is not None and order.against == latest and order.generation in known:
         target = order.generation
-        why = f"{order.actor} wants {target} in place of {latest}" if target != latest else ""
+        why = f"undone by {order.actor}: {target} in place of {latest}" if target != latest else ""
     elif latest in state.failed and spec.update.rollback and state.stable not in ("", latest):
         target, why = state.stable, f"{latest} was given up: {state.failed[latest]}"
     if spec.traffic and target == latest:

@@ -94,7 +94,8 @@ def test_services_are_listed_described_and_explained(served: Lab, server: str, l
     ):  # fmt: skip
         assert part in told, told
     why = laptop.ok("explain", "service/chat").out
-    assert "2 of 2 updated, 1 ready" in why and "no GPU is free" in why and "0badcafe was given up" in why
+    assert why.startswith(f"{CHAT}: progressing\n    2 of 2 updated, 1 ready"), "each thing is said once"
+    assert "no GPU is free" in why and "0badcafe was given up" in why
     wrong = laptop("get", "service/chatt")
     assert wrong.code == 1 and "did you mean" in wrong.err
 
@@ -139,7 +140,7 @@ def test_undo_is_ordered_by_operators_of_the_project(served: Lab, server: str, l
     assert laptop("rollout", "undo", "service/chat", "--to", "../../x").code == 1
     assert "by its document again" in laptop.ok("rollout", "resume", "service/chat").out
     assert store.rollout_orders("here") == {}
-    assert "already" in laptop.ok("rollout", "resume", "service/chat").out
+    assert "there is no order to end" in laptop.ok("rollout", "resume", "service/chat").out
 
 
 def test_an_order_about_a_service_of_another_project_finds_nothing(served: Lab) -> None:
@@ -154,6 +155,34 @@ def test_an_order_about_a_service_of_another_project_finds_nothing(served: Lab) 
     assert served.client.post(path, json=body, headers=bearer("operator")).status_code == 422
     assert served.client.post(path, json={"generation": OLD}).status_code == 401
     assert served.workspace.store.rollout_orders("here") == {}
+
+
+def test_who_sees_one_project_hears_nothing_of_services_of_others(
+    lab: Lab, server: str, laptop: Laptop
+) -> None:
+    """Neither by name nor in the reasons of their own sessions, whose room those hold."""
+    lab.write("zebra", "apiVersion: bai/v1\nkind: Project\nmetadata: {name: zebra}\nspec: {}\n")
+    theirs = SERVICE.format(word="1").replace("name: web, project: p", "name: stripes, project: zebra")
+    lab.write("theirs", theirs.replace("replicas: 2", "replicas: 200"))
+    lab.write("web", SERVICE.format(word="1"))
+    settled(lab)
+    laptop.log_in(server, "viewer")
+    assert "stripes" in laptop.ok("get", "services").out and "stripes" in laptop.ok("get", "all").out
+    laptop.log_in(server, "ours")
+    told = (
+        ("get", "services"), ("get", "services", "-o", "json"), ("get", "all"), ("get",), ("status",),
+        ("describe", "service/web"), ("explain", "service/web"), ("events",),
+        ("explain", "service/web", "--format", "json"), ("audit",), ("rollout", "status", "service/web", "--no-wait"),
+    )  # fmt: skip
+    for words in told:
+        said = laptop.ok(*words)
+        assert "zebra" not in said.out + said.err and "stripes" not in said.out + said.err, words
+    for words in (
+        ("get", "service/stripes"), ("describe", "service/zebra/stripes"), ("explain", "service/stripes"),
+        ("logs", "service/zebra/stripes"), ("rollout", "status", "service/zebra/stripes"),
+    ):  # fmt: skip
+        said = laptop(*words)
+        assert said.code == 1 and "Service/zebra" not in said.err and "did you mean" not in said.err, words
 
 
 def test_the_api_lists_services_as_resources(served: Lab) -> None:

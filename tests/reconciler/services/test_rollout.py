@@ -132,7 +132,8 @@ def test_undo_goes_back_for_as_long_as_the_document_stays() -> None:
     world.order = RolloutOrder(ID, old, new, "ann", world.now)
     status = world.settle()
     assert (status.target, status.stable, status.latest) == (old, old, new)
-    assert "ann wants" in status.why and len(world.names(old)) == 2 and not world.names(new)
+    assert status.why == f"undone by ann: {old} in place of {new}"
+    assert len(world.names(old)) == 2 and not world.names(new)
     world.wanted = service("three", replicas=2)
     status = world.settle()
     assert status.target == status.latest not in (old, new)
