@@ -17,9 +17,7 @@ app = new_app()
 @app.command()
 def explain(
     ctx: typer.Context,
-    session: Annotated[
-        str, typer.Argument(metavar="SESSION", help="llama, vision/llama or Session/vision/llama; service/chat.")
-    ],
+    session: Annotated[str, typer.Argument(metavar="SESSION", help="llama or vision/llama; service/chat.")],
     format: PlanFormatOption = PlanFormat.text,
     nodes: Annotated[
         int, typer.Option("--nodes", min=0, metavar="N", help="Nodes to show for one that waits.")

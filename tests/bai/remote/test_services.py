@@ -172,7 +172,8 @@ def test_who_sees_one_project_hears_nothing_of_services_of_others(
     told = (
         ("get", "services"), ("get", "services", "-o", "json"), ("get", "all"), ("get",), ("status",),
         ("describe", "service/web"), ("explain", "service/web"), ("events",),
-        ("explain", "service/web", "--format", "json"), ("audit",), ("rollout", "status", "service/web", "--no-wait"),
+        ("explain", "service/web", "--format", "json"), ("audit",),
+        ("rollout", "status", "service/web", "--no-wait"),
     )  # fmt: skip
     for words in told:
         said = laptop.ok(*words)
