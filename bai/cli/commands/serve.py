@@ -72,7 +72,6 @@ def serve(
     if demo:
         _demo(listen, bounds, others=bool(directory or remote or access or apps_listen))
         return
-
     from bai.web.server import Server, ServerSettings
 
     loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after, prometheus)
