@@ -10,12 +10,19 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from reconciler.values.apps.app import session_apps
+from planner.model.plan_time import PlanTime
+from reconciler.plan.services.scale import bounds_at
+from reconciler.values.apps.app import service_apps, session_apps
+from reconciler.values.apps.standing import standing_of
+from reconciler.values.services.pattern import pattern_of
+from reconciler.values.services.scaling import ServiceLoad, recommend
+from schemas.kinds.service import Service
 from schemas.loading.loader import load_directory
 from tests.examples.user import User
 from tests.harness.ports import free_port
@@ -23,6 +30,7 @@ from tests.waiting import until
 
 FOLDER = Path(__file__).parents[2] / "examples/sessions/services"
 CHAT = "Service/examples/chat"
+ECHO = "Service/examples/echo"
 
 
 @dataclass(frozen=True)
@@ -117,6 +125,37 @@ def test_who_has_asked_is_answered_when_it_is_told_to_end(stand_in: StandIn) -> 
     assert stand_in.process.wait(timeout=60) == 0
     with pytest.raises(ConnectionRefusedError):
         stand_in.ask("GET", "/health")
+
+
+def test_one_sleeps_while_nobody_asks() -> None:
+    repository = load_directory(FOLDER / "autoscaled")
+    assert not repository.warnings
+    (service,) = (each for each in repository.resources.values() if isinstance(each, Service))
+    rules, proxy = service.spec.autoscaling, repository.app_proxy_of("here")
+    assert rules is not None and proxy is not None
+    (app,) = service_apps(proxy, pattern_of(service, repository.patterns[ECHO]), standing_of(None))
+    assert app.url == "https://api--echo--examples.apps.localhost:8443"
+    assert app.ready and app.hold == rules.hold, "a request of it waits for a replica"
+    load = ServiceLoad(0.0, in_flight=7, requests_per_second=1.0)
+    found = recommend(rules, load, 1)
+    assert found is not None and found.replicas == rules.max
+    for day, least in (("2026-11-30T08:00", 1), ("2026-11-30T12:00", 0), ("2026-11-29T08:00", 0)):
+        monday = datetime.fromisoformat(day).replace(tzinfo=UTC)
+        assert bounds_at(rules, PlanTime(monday.timestamp()))[0] == least
+
+
+@pytest.mark.xdist_group("machine")
+@pytest.mark.parametrize("user", ["sessions/services/autoscaled"], indirect=True)
+def test_the_sleeping_one_begins_with_a_replica_that_runs(user: User) -> None:
+    path = user.folder / "echo.yaml"
+    path.write_text(path.read_text().replace("port: 8000", f"port: {free_port()}"))
+    user.bai("apply", "--yes")
+
+    def ready() -> int:
+        (item,) = json.loads(user.bai("get", "services", "--format", "json"))["items"]
+        return int(item["status"]["ready"])
+
+    until(lambda: ready() == 1, "it answers", pause=0.2)
 
 
 @pytest.mark.xdist_group("machine")

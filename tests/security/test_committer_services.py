@@ -84,3 +84,17 @@ def test_no_secret_that_a_session_may_not_have_is_had_through_a_template(folder:
     )
     (found,) = refused(folder, text, STORES)
     assert "(spec.template.secrets[0].from)" in found and "BAI-V057" in found
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        'url: "http://169.254.169.254/"', "server: other.example", "address: other.example:9090",
+        "headers: {Authorization: x}", "queryFrom: env:HOME",
+    ],
+)  # fmt: skip
+def test_no_document_says_where_the_server_connects_to(folder: Path, more: str) -> None:
+    """Nor with which words besides a query."""
+    scaled = f", autoscaling: {{max: 3, prometheus: {{query: up, target: 1, {more}}}}}"
+    text = SERVICE.format(name="scaled", replicas=1, template="command: [a]", more=scaled)
+    assert any("unknown field" in each for each in refused(folder, text))

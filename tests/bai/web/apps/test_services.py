@@ -21,6 +21,7 @@ from reconciler.values.services.pattern import ServicePattern, pattern_of, repli
 from reconciler.values.services.readiness import Readiness
 from reconciler.values.services.status import ReplicaPhase, ReplicaStatus, ServiceStatus
 from reconciler.values.state import Actual, Existing
+from schemas.kinds.parts.autoscaling import Autoscaling
 from schemas.kinds.service import Service
 from schemas.kinds.session import Session
 from schemas.problems.errors.command import AmbiguousName, NoSuchResource
@@ -124,6 +125,21 @@ def test_strangers_and_other_projects_do_not_open_it(lab: AppLab) -> None:
     assert lab.ask(host=ELSEWHERE, headers=as_("operator-of-p")).status == 404
     assert lab.ask(host=ELSEWHERE, headers=as_("of-q")).passed
     assert lab.ask(host=HOST).status == 401
+
+
+def test_strangers_and_strange_tokens_wake_no_service(lab: AppLab) -> None:
+    """Of one that sleeps, where any request that is let through waits for a replica."""
+    web = pattern()
+    rules = Autoscaling.model_validate({"min": 0, "max": 3, "inFlight": 1})
+    spec = web.service.spec.model_copy(update={"autoscaling": rules})
+    asleep = replace(web, service=web.service.model_copy(update={"spec": spec}))
+    set_services(lab, (asleep, []))
+    assert lab.ask(host=HOST).status == 401
+    assert lab.ask(host=HOST, headers=bearer("forged")).status == 401
+    for who in ("ours", "of-q", "eve", "nobody"):
+        told = lab.ask(host=HOST, headers=as_(who))
+        assert not told.passed and "bai-upstream" not in told.headers, who
+    assert lab.ask(host=HOST, headers=as_("operator-of-p")).passed
 
 
 def test_its_access_rules_are_those_of_its_template(lab: AppLab) -> None:
