@@ -124,6 +124,8 @@ def test_a_rollout_is_over_when_it_is_complete_or_given_up() -> None:
     assert outcome_of(replace(STATUS, phase="paused")) is None
     failed = outcome_of(replace(STATUS, phase="failed", why="a probe"))
     assert failed == Outcome(False, f"generation {NEW} was given up: a probe")
+    back = replace(STATUS, phase="failed", target=OLD, why=f"generation {NEW} was given up: a probe")
+    assert outcome_of(back) == failed, "each thing is said once"
     assert outcome_of(replace(STATUS, phase="split")) is None
     assert outcome_of(replace(complete(), phase="split")) == Outcome(True)
     assert outcome_of(replace(complete(), phase="split", wanted=3)) is None

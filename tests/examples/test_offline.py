@@ -54,8 +54,8 @@ def numa_of_devices(kernel: dict[str, Any], hardware: str) -> set[int | None]:
 
 
 def test_every_file_belongs_to_a_tested_example() -> None:
-    # tests/bai replays the traces, and test_apps.py has the apps.
-    tested = (*DECLARED, *CONTAINERS, *PROFILES, *REAL, "traces", "sessions/apps")
+    # tests/bai replays the traces, test_apps.py has the apps, and test_services.py the services.
+    tested = (*DECLARED, *CONTAINERS, *PROFILES, *REAL, "traces", "sessions/apps", "sessions/services")
     known = tuple(EXAMPLES / name for name in tested)
     files = [path for path in EXAMPLES.rglob("*.yaml") if not any(parent in known for parent in path.parents)]
     assert files == [OWNERS]

@@ -110,8 +110,11 @@ def outcome_of(status: ServiceStatus | None) -> Outcome | None:
             return Outcome(True)
         case "failed":
             assert status is not None
-            why = f": {clean(status.why)}" if status.why else ""
-            return Outcome(False, f"generation {clean(status.latest)} was given up{why}")
+            why = clean(status.why)
+            if status.target != status.latest and why:  # It tells of the generation as well.
+                return Outcome(False, why)
+            told = f"generation {clean(status.latest)} was given up"
+            return Outcome(False, f"{told}: {why}" if why else told)
         case "split":
             assert status is not None
             ready = status.count("ready")

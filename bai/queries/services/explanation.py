@@ -58,6 +58,7 @@ def _status_lines(found: ServiceFacts) -> Iterator[str]:
     if status.target != status.latest:
         yield f"its document says {clean(status.latest)}"
     for name, why in found.state.failed.items():
-        yield f"generation {clean(name)} was given up: {clean(why)}"
+        if why not in status.why:
+            yield f"generation {clean(name)} was given up: {clean(why)}"
     if found.order is not None:
         yield order_words(found)

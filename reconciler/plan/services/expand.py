@@ -122,6 +122,8 @@ class _Service:
         self._existing = {each.id: each for _, each in found}
         record = actual.existing.get(self._identity)
         self._recorded = record.recorded.service if record is not None else NO_STATE
+        written = desired.digests.get(self._identity)
+        self._rewritten = record is not None and written not in (None, record.recorded.digest)
         self.replicas: list[Replica] = [
             replica_of(ref, each, actual.readiness.get(each.id), leaving, self._spec.update, time)
             for ref, each in sorted(found, key=lambda pair: (pair[0].generation, pair[0].number))
@@ -147,6 +149,10 @@ class _Service:
             document = canonical_document(self._pattern.session)
             made = ServiceGeneration(latest, document, self._desired.commit, self._time.exactly())
             state = replace(state, generations=(*state.generations, made))
+        if self._rewritten:
+            # Also where its replicas are the same: a probe or a deadline may have been what was wrong.
+            failed = {name: why for name, why in state.failed.items() if name != latest}
+            return replace(state, failed=failed)
         stuck = next((each for each in self.replicas if each.generation == latest and each.stuck), None)
         if stuck is not None and latest != state.stable and latest not in state.failed:
             why = f"replica {stuck.number} {stuck.stuck}"

@@ -42,7 +42,8 @@ def rollout_goal(
         target = order.generation
         why = f"undone by {order.actor}: {target} in place of {latest}" if target != latest else ""
     elif latest in state.failed and spec.update.rollback and state.stable not in ("", latest):
-        target, why = state.stable, f"{latest} was given up: {state.failed[latest]}"
+        target = state.stable
+        why = f"generation {latest} was given up: {state.failed[latest]}"
     if spec.traffic and target == latest:
         parts = _parts(spec, latest, state.stable or latest, known)
         if len(parts) > 1:
