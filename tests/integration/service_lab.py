@@ -12,7 +12,6 @@ import os
 import select
 import signal
 import socket
-import sys
 import threading
 import time
 from collections import Counter
@@ -30,8 +29,9 @@ from tests.harness.ports import free_port
 from tests.integration.service_load import Load
 from tests.waiting import until
 
+PYTHON = "/usr/bin/python3"
 PROGRAM = """
-import http.server, json, os, signal, socket, threading, time
+import http.server, json, os, signal, socket, time
 
 VERSION, REPLICA = os.environ["VERSION"], os.environ["BACKENDAI_SESSION_NAME"]
 LIFE = os.urandom(8).hex()
@@ -42,7 +42,6 @@ def tell(event):
     teller.sendto(json.dumps(said).encode(), ("127.0.0.1", int(os.environ["TELL"])))
 
 class Server(http.server.ThreadingHTTPServer):
-    daemon_threads = False
     request_queue_size = 128
 
 class Handler(http.server.BaseHTTPRequestHandler):
@@ -72,15 +71,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 def end(*_):
     tell("ends")
-    threading.Thread(target=server.shutdown).start()
+    os._exit(0)
 
 server = Server(("127.0.0.1", int(os.environ["BAI_PORT_HTTP"])), Handler)
 signal.signal(signal.SIGTERM, end)
 if "BROKEN" not in os.environ:
     tell("serves")
-server.serve_forever(poll_interval=0.1)
-server.server_close()
+server.serve_forever()
 """
+"""It ends at once when it is told to: whoever it has not answered by then has no answer."""
 SERVICE = "Service/demo/web"
 
 
@@ -178,7 +177,7 @@ def service_document(env: dict[str, str], replicas: int, port: int, update: dict
     """Of `PROGRAM`."""
     template = {
         "resources": {"cpu": "100m", "memory": "64MiB"}, "env": env,
-        "command": [sys.executable, "-S", "-c", PROGRAM], "ports": [{"name": "http", "port": port}],
+        "command": [PYTHON, "-S", "-c", PROGRAM], "ports": [{"name": "http", "port": port}],
         "stop": {"grace": "30s"},
     }  # fmt: skip
     readiness = {"http": {"port": "http", "path": "/health"}, "period": "1s", "timeout": "60s"}

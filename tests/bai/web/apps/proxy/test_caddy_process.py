@@ -144,6 +144,18 @@ def test_apps_move_to_another_domain(tmp_path: Path) -> None:
         assert lab.said == []
 
 
+def test_before_the_documents_are_known_clients_are_asked_to_come_again(tmp_path: Path) -> None:
+    """They have the right address, as far as anybody knows: 421 would have them give up."""
+    with app_lab(tmp_path) as lab:
+        lab.proxy.serve([])
+        until(lambda: lab.ask().status_code == 503, "the address is none any more")
+        answer = lab.ask()
+        assert answer.headers["retry-after"] == "2" and "no AppProxy yet" in answer.text
+        lab.proxy.serve(["http://*.apps.example"])
+        until(lambda: lab.ask().status_code == 200, "it is one again")
+        assert lab.ask(host="a.elsewhere.example").status_code == 421
+
+
 def test_what_cannot_be_written_changes_nothing_and_is_tried_again(tmp_path: Path) -> None:
     """A loop that tells of new documents does not end by it."""
     with app_lab(tmp_path) as lab:
