@@ -90,4 +90,9 @@ def test_updates_drains_and_kills_under_load(lab: ServiceLab) -> None:
             load.until_asked()
             assert set(load.answered_by(since)) == {version}
             assert load.problems(begun, down) == []
+    failed = load.problems(begun)
+    assert not [each for each in failed if "status 4" in each.problem], (
+        "nobody hears that there is no such app"
+    )
+    print(f"{len(load.outcomes)} requests, {len(failed)} failed, in {len(down)} kills")
     assert lab.lives.least(begun) == REPLICAS
