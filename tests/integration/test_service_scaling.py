@@ -17,6 +17,7 @@ import yaml
 
 from tests.bai.conftest import PATIENCE, Repo, new_repo, tidy
 from tests.harness.ports import free_port
+from tests.providers.test_prometheus import StandIn, running, sample
 from tests.waiting import until
 
 MOST = 3
@@ -148,6 +149,42 @@ def test_from_zero_up_and_to_zero(sleeper: Sleeper) -> None:
             each.close()
         until(sleeper.sleeps, "they go again")
     assert "the autoscaler holds 0" in repo.ok("describe", "service/web").out
+
+
+@pytest.mark.slow
+def test_a_query_scales_what_nobody_sends_requests(repo: Repo) -> None:
+    """The Prometheus is a stand-in that answers as one does."""
+    prometheus = StandIn()
+    prometheus.says("vector", [sample("25")])
+    spec = {
+        "template": {"resources": {"cpu": "100m", "memory": "64MiB"}, "command": ["sleep", "100000"]},
+        "autoscaling": {
+            "min": 0, "max": MOST, "down": {"window": "2s"},
+            "prometheus": {"query": "sum(queue_length)", "target": 10},
+        },
+    }  # fmt: skip
+    metadata = {"name": "worker", "project": "demo"}
+    document = {"apiVersion": "bai/v1", "kind": "Service", "metadata": metadata, "spec": spec}
+    repo.write("worker.yaml", yaml.safe_dump(document))
+
+    def wanted() -> int:
+        (item,) = repo.ok("get", "services", "--format", "json").json["items"]
+        return int((item["status"] or {}).get("wanted", -1))
+
+    with running(prometheus.server):
+        words = ["--interval", "1s", "--prometheus", prometheus.url]
+        loop = repo.start("reconcile", *words, stderr=subprocess.STDOUT)
+        try:
+            until(lambda: wanted() == 3, "there are as many as the queue needs")
+            assert {tuple(each["query"]) for _, _, each in prometheus.asked} == {("sum(queue_length)",)}
+            loop.send_signal(signal.SIGTERM)
+            assert loop.wait(PATIENCE) == 0
+        finally:
+            loop.kill()
+            loop.communicate()
+    words_of_it = "the autoscaler holds 3: the query says 25, 10 for each replica"
+    assert words_of_it in repo.ok("events", "service/worker").out
+    assert words_of_it in " ".join(repo.ok("describe", "service/worker").out.split())
 
 
 @pytest.mark.slow

@@ -140,21 +140,22 @@ class Balancer:
             latencies = tuple(took for at, took in asked.answered if at >= now - LATENCY_WINDOW)
             return Requests(flying, per_second, latencies)
 
-    def begin(self, service: str) -> float:
-        """Somebody wants a connection, and waits for a replica until `found`; gives the moment."""
+    def begin(self, service: str) -> None:
+        """Somebody wants a connection, and waits for a replica until `found`."""
         with self._changed:
-            now, asked = self._clock(), self._asked.setdefault(service, _Asked())
+            asked = self._asked.setdefault(service, _Asked())
             asked.waiting += 1
-            asked.began.append(now)
-            return now
+            asked.began.append(self._clock())
 
-    def found(self, service: str) -> None:
-        """It waits no more."""
+    def found(self, service: str) -> float:
+        """It waits no more; gives the moment."""
         with self._changed:
             self._asked[service].waiting -= 1
+            return self._clock()
 
     def answered(self, service: str, began: float) -> None:
-        """The first byte of an answer has come to what began then."""
+        """The first byte of an answer has come to what found a replica then: how long the first one takes to
+        start is not its latency."""
         with self._changed:
             now = self._clock()
             self._asked.setdefault(service, _Asked()).answered.append((now, now - began))
@@ -309,12 +310,12 @@ class ServiceWay:
         self._began, self._place, self._refusal = 0.0, "", ""
 
     async def wait(self, gone: Callable[[], bool]) -> None:
-        self._began = self._balancer.begin(self._service)
+        self._balancer.begin(self._service)
         try:
             if self._hold and not self._balancer.can_serve(self._service):
                 await self._wait(gone)
         finally:
-            self._balancer.found(self._service)
+            self._began = self._balancer.found(self._service)
 
     async def _wait(self, gone: Callable[[], bool]) -> None:
         if not self._balancer.hold(self._service):

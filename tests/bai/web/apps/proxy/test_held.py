@@ -143,6 +143,23 @@ def test_after_a_moment_others_wait_again() -> None:
     assert balancer.hold(WEB)
 
 
+def test_how_long_the_first_replica_takes_is_not_its_latency() -> None:
+    """Or one slow start would have as many more started as there may be."""
+    now = [0.0]
+    balancer = Balancer(lambda: now[0])
+
+    def gone() -> bool:
+        now[0] = 60.0
+        balancer.update("c", {WEB: [replica("a")]})
+        return False
+
+    way = ServiceWay(balancer, WEB, 80, lambda place, port: socket.socket(), hold=LONG)
+    asyncio.run(way.wait(gone))
+    now[0] += 0.5
+    way.answered()
+    assert balancer.requests(WEB).latencies == (0.5,)
+
+
 # Through Caddy
 
 
