@@ -94,5 +94,6 @@ def test_updates_drains_and_kills_under_load(lab: ServiceLab) -> None:
     assert not [each for each in failed if "status 4" in each.problem], (
         "nobody hears that there is no such app"
     )
-    print(f"{len(load.outcomes)} requests, {len(failed)} failed, in {len(down)} kills")
+    seconds = sum(end - start for start, end in down)
+    print(f"{len(load.outcomes)} requests, {len(failed)} failed, in {len(down)} kills and {seconds:.1f} s")
     assert lab.lives.least(begun) == REPLICAS
