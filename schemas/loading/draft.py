@@ -11,7 +11,7 @@ from schemas.problems.issues import Issue
 from schemas.repository.repository import Repository
 from schemas.rules.membership import OtherDocuments, check_membership, session_issues
 from schemas.rules.references import ReferenceIndex
-from schemas.rules.services.autoscaling_rules import measure_rules
+from schemas.rules.services.measure_rules import measure_rules
 from schemas.rules.services.template_rules import in_service, probe_rules, session_name_rules
 from schemas.values.envelope import Resource
 

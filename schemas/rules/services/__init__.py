@@ -1,1 +1,1 @@
-"""Services: `service_rules` judges one alone, `template_rules` what its replicas are."""
+"""Services: `service_rules` judges one alone, `template_rules` and `measure_rules` what its replicas are."""

@@ -1,29 +1,25 @@
-"""Whether what an autoscaler is told to look at can be seen, and leads anywhere."""
+"""Whether what an autoscaler is told leads anywhere, by the service's document alone."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from schemas.images.session_images import resolve_session_images
-from schemas.kinds.parts.apps import APP_PROTOCOLS
-from schemas.kinds.parts.autoscaling import Autoscaling
-from schemas.kinds.service import Service
-from schemas.kinds.session import Session
 from schemas.problems.issues import Issue, Loc
-from schemas.repository.repository import Repository
-from schemas.rules.sessions.request_rules import written_requests
 
-_AT: Loc = ("spec", "autoscaling")
-_OF_REQUESTS = {"in_flight": "inFlight", "requests_per_second": "requestsPerSecond", "latency": "latency"}
+if TYPE_CHECKING:
+    from schemas.kinds.parts.autoscaling import Autoscaling
+
+AT: Loc = ("spec", "autoscaling")
+OF_REQUESTS = {"in_flight": "inFlight", "requests_per_second": "requestsPerSecond", "latency": "latency"}
 _OF_REPLICAS = {"latency": "latency", "gpu_utilization": "gpuUtilization"}
 """What tells nothing where there is no replica."""
-_MEASURES: Mapping[str, str] = {**_OF_REQUESTS, **_OF_REPLICAS, "prometheus": "prometheus"}
+_MEASURES: Mapping[str, str] = {**OF_REQUESTS, **_OF_REPLICAS, "prometheus": "prometheus"}
 _MIDNIGHT = "00:00"
 
 
 def autoscaling_rules(service: Any) -> Iterator[Issue]:
-    """Of one alone. `replicas` is what a scaled service begins with: written down outside of all its bounds
+    """`replicas` is what a scaled service begins with: written down outside of all its bounds
     it is an error, as it could only be a mistake; left out, it is taken into the bounds."""
     rules: Autoscaling | None = service.spec.autoscaling
     if rules is None:
@@ -32,7 +28,7 @@ def autoscaling_rules(service: Any) -> Iterator[Issue]:
     if not named and not rules.schedule:
         message = "it names no measure, and no hours: nothing would ever be changed"
         hint = "name inFlight, requestsPerSecond, latency, gpuUtilization, prometheus or a schedule"
-        yield Issue(_AT, message, hint, "BAI-V034")
+        yield Issue(AT, message, hint, "BAI-V034")
     least, most = _outer_bounds(rules)
     if "replicas" in service.spec.model_fields_set and not least <= service.spec.replicas <= most:
         message = (
@@ -45,26 +41,7 @@ def autoscaling_rules(service: Any) -> Iterator[Issue]:
         if each.since == each.until != _MIDNIGHT:
             message = f"from {each.since} to {each.until} is no time, or a whole day"
             hint = f"a whole day is from {_MIDNIGHT} to {_MIDNIGHT}: leave out both"
-            yield Issue((*_AT, "schedule", index, "until"), message, hint, "BAI-V034")
-
-
-def measure_rules(repository: Repository, service: Service, pattern: Session) -> Iterator[Issue]:
-    """Beside what its replicas are: measures of requests need a port that they come to, and one of GPUs
-    needs GPUs."""
-    rules = service.spec.autoscaling
-    if rules is None:
-        return
-    spec = resolve_session_images(pattern.spec, repository.images)
-    if not any(port.protocol in APP_PROTOCOLS for port in spec.ports):
-        for name, field in _OF_REQUESTS.items():
-            if getattr(rules, name) is not None:
-                message = f"{field} is about requests, and the template has no port that they come to"
-                hint = "give it a port with protocol http or https, or measure something else"
-                yield Issue((*_AT, field), message, hint, "BAI-V034", key=True)
-    if rules.gpu_utilization is not None and not _asks_for_gpus(pattern, spec.resources.accelerators):
-        message = "gpuUtilization is about GPUs, and the template asks for none"
-        hint = "ask for some in its resources, or measure something else"
-        yield Issue((*_AT, "gpuUtilization"), message, hint, "BAI-V034", key=True)
+            yield Issue((*AT, "schedule", index, "until"), message, hint, "BAI-V034")
 
 
 def _zero_rules(rules: Autoscaling, named: list[str]) -> Iterator[Issue]:
@@ -74,8 +51,8 @@ def _zero_rules(rules: Autoscaling, named: list[str]) -> Iterator[Issue]:
     told = " and ".join(_OF_REPLICAS[name] for name in named)
     message = f"with no replica left, {told} cannot tell that one is needed: it would never come back"
     hint = "write min: 1, or add inFlight, requestsPerSecond or prometheus"
-    places: list[tuple[Loc, int]] = [((*_AT, "min"), rules.min)]
-    places += [((*_AT, "schedule", index, "min"), each.min) for index, each in enumerate(rules.schedule)]
+    places: list[tuple[Loc, int]] = [((*AT, "min"), rules.min)]
+    places += [((*AT, "schedule", index, "min"), each.min) for index, each in enumerate(rules.schedule)]
     for at, least in places:
         if least == 0:
             yield Issue(at, message, hint, "BAI-V034")
@@ -87,8 +64,3 @@ def _outer_bounds(rules: Autoscaling) -> tuple[int, int]:
         min([rules.min, *(each.min for each in rules.schedule)]),
         max([rules.max, *(each.max for each in rules.schedule)]),
     )
-
-
-def _asks_for_gpus(pattern: Session, resolved: Mapping[str, int]) -> bool:
-    asked = [resolved, *(resources.accelerators for _, resources in written_requests(pattern))]
-    return any(amount for each in asked for amount in each.values())
