@@ -134,6 +134,7 @@ class Loop:
 
     def _run_standby(self, look: Callable[[], None]) -> None:
         self.workspace.replicas.rest()
+        self.workspace.scaling.rest()
         try:
             look()
         except BaiError as error:

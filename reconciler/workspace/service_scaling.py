@@ -40,6 +40,11 @@ class ServiceScaling:
         self._autoscaler.watch(_scaled_services(found, desired))
         return replace(found, scales=self._autoscaler.decisions())
 
+    def rest(self) -> None:
+        """Nobody looks until the next look of a loop that acts, which begins with what is recorded then."""
+        self.halt()
+        self._autoscaler = None
+
     def halt(self) -> None:
         if self._autoscaler is not None:
             self._autoscaler.halt()

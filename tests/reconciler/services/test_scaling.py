@@ -323,3 +323,36 @@ def test_the_state_survives_json() -> None:
 
     state = ServiceState(stable="a" * 8, scale=ScaleDecision(2, 5.0, "why"))
     assert state_from_json(state_to_json(state)) == state
+
+
+def test_a_loop_that_stands_by_begins_anew_with_what_is_recorded() -> None:
+    """What it held when it acted last is older than what another one has written down since."""
+    from types import SimpleNamespace
+    from typing import cast
+
+    from reconciler.values.records import Recorded
+    from reconciler.values.services.pattern import pattern_of
+    from reconciler.values.state import Actual, Desired, Existing
+    from reconciler.workspace.service_scaling import ServiceScaling
+    from tests.reconciler.services.world import pattern_session
+
+    wanted = service(replicas=1, autoscaling={"min": 1, "max": 9, "inFlight": 1})
+    repository = cast(Any, SimpleNamespace(app_proxy_of=lambda cluster: object()))
+    desired = Desired(
+        repo="r", cluster="c", commit="", tree="", repository=repository, resources={}, documents={},
+        digests={}, services={ID: pattern_of(wanted, pattern_session(wanted))},
+    )  # fmt: skip
+
+    def seen(replicas: int) -> Actual:
+        state = ServiceState(scale=ScaleDecision(replicas, 1.0, "why"))
+        return Actual("r", "c", {ID: Existing(ID, Recorded(ID, "c", 1, "", {}, service=state), "")})
+
+    scaling = ServiceScaling(lambda: 1000.0)
+    scaling.keep_scaling(lambda: None)
+    try:
+        assert scaling.add_scales(seen(3), desired).scales[ID].replicas == 3
+        assert scaling.add_scales(seen(5), desired).scales[ID].replicas == 3, "it is its own"
+        scaling.rest()
+        assert scaling.add_scales(seen(5), desired).scales[ID].replicas == 5
+    finally:
+        scaling.halt()
