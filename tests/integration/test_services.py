@@ -6,7 +6,6 @@ No request fails but those under way at a replica when it is killed.
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -24,10 +23,11 @@ REPLICAS = 3
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[ServiceLab]:
-    folder = Path(tempfile.mkdtemp(prefix="bai-t-"))
-    with service_lab(folder, REPLICAS) as made:
+    with (
+        tempfile.TemporaryDirectory(prefix="bai-t-") as name,
+        service_lab(Path(name), REPLICAS) as made,
+    ):
         yield made
-    shutil.rmtree(folder)
 
 
 def only_answers_of(load: Load, version: str) -> None:

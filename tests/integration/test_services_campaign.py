@@ -7,7 +7,6 @@ between that people and machines do: the only node is drained, `bai serve` and C
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 import time
 from collections.abc import Iterator
@@ -28,10 +27,11 @@ Time = tuple[float, float]
 
 @pytest.fixture
 def lab() -> Iterator[ServiceLab]:
-    folder = Path(tempfile.mkdtemp(prefix="bai-t-"))
-    with service_lab(folder, REPLICAS) as made:
+    with (
+        tempfile.TemporaryDirectory(prefix="bai-t-") as name,
+        service_lab(Path(name), REPLICAS) as made,
+    ):
         yield made
-    shutil.rmtree(folder)
 
 
 def server_killed(lab: ServiceLab, load: Load) -> Time:
