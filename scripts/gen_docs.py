@@ -141,9 +141,12 @@ def _amount(value: Any, examples: list[object]) -> object:
 
 
 def _type(schema: Mapping[str, Any]) -> str:
+    from schemas.values.kind_names import KIND_NAMES
+
     if "$ref" in schema or "allOf" in schema:
         name = (schema.get("$ref") or schema["allOf"][0]["$ref"]).rsplit("/", 1)[-1]
-        return f"[{name}](#{name.lower()})"
+        kind = name.removesuffix("Spec")
+        return f"[{name}](#{(kind if kind in KIND_NAMES else name).lower()})"
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:
