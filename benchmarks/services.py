@@ -187,7 +187,7 @@ class Bench:
         self._first = free_port()
 
     def write(self, name: str, version: str, *, replicas: int = REPLICAS, more: str = "") -> None:
-        command = json.dumps([sys.executable, "-c", REPLICA])
+        command = json.dumps(["python3", "-c", REPLICA])
         text = SERVICE.format(
             name=name, version=version, replicas=replicas, command=command, port=self._first, more=more
         )
@@ -219,7 +219,8 @@ class Bench:
             if await asyncio.to_thread(condition):
                 return time.perf_counter()
             await asyncio.sleep(0.05)
-        raise SystemExit(f"still not: {what}\n{self.site.server.said()[-2000:]}")
+        there = json.dumps({name: self.service(name).get("replicas") for name in ("web", "scaled")})
+        raise SystemExit(f"still not: {what}\n{there}\n{self.site.server.said()[-2000:]}")
 
 
 @contextlib.contextmanager
