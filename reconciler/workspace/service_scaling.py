@@ -53,14 +53,14 @@ class ServiceScaling:
 def _scaled_services(found: Actual, desired: Desired) -> Mapping[str, ScaledService]:
     from reconciler.observe.scaling.autoscaler import ScaledService
     from reconciler.observe.scaling.sources import gpu_use
-    from reconciler.values.services.pattern import replica_ref
+    from reconciler.values.documents.service_replicas import replica_of
 
     specs = {identity: each.service.spec for identity, each in desired.services.items()}
     rules = {identity: spec.autoscaling for identity, spec in specs.items() if spec.autoscaling is not None}
     ready = dict.fromkeys(rules, 0)
     for identity, answer in found.readiness.items():
         existing = found.existing.get(identity)
-        ref = replica_ref(identity, existing.recorded.document) if existing is not None else None
+        ref = replica_of(existing) if existing is not None else None
         if answer.ready and ref is not None and ref.service in ready:
             ready[ref.service] += 1
     gpu = gpu_use(found) if any(each.gpu_utilization is not None for each in rules.values()) else {}

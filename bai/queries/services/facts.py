@@ -9,7 +9,7 @@ from bai.render.humanize import join_limited
 from bai.render.resources.services import ServiceFacts
 from reconciler.values.apps.app import service_apps
 from reconciler.values.apps.standing import standing_of
-from reconciler.values.services.pattern import replica_ref
+from reconciler.values.documents.service_replicas import replica_of
 
 if TYPE_CHECKING:
     from bai.queries.view import ClusterView
@@ -58,15 +58,15 @@ def _order(actual: Actual, identity: str, status: ServiceStatus | None) -> Rollo
 
 def known_services(actual: Actual) -> set[str]:
     """Identities of those that are recorded, or that have replicas."""
-    found = {replica_ref(name, item.recorded.document) for name, item in actual.existing.items()}
+    found = {replica_of(item) for item in actual.existing.values()}
     return {each.service for each in found if each is not None} | actual.existing.keys()
 
 
 def replicas_of(actual: Actual, service: str) -> list[Existing]:
     """The replicas that are recorded or run, by generation and number."""
     found = []
-    for name, item in actual.existing.items():
-        ref = replica_ref(name, item.recorded.document)
+    for item in actual.existing.values():
+        ref = replica_of(item)
         if ref is not None and ref.service == service:
             found.append((ref.generation, ref.number, item))
     return [item for _, _, item in sorted(found, key=lambda each: each[:2])]

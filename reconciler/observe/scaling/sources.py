@@ -6,8 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
-from reconciler.values.services.pattern import replica_ref
-from schemas.values.resource_ref import ref_of
+from reconciler.values.documents.service_replicas import replica_of
 
 if TYPE_CHECKING:
     from reconciler.values.state import Actual
@@ -46,11 +45,9 @@ def percentile(values: Iterable[float], percent: int) -> float | None:
 def gpu_use(actual: Actual) -> Mapping[str, float]:
     """Service → percent that the busiest GPUs of its replicas were busy, on average, by the last samples."""
     found: dict[str, list[float]] = {}
-    for identity, existing in actual.existing.items():
-        if ref_of(identity).kind != "Session" or existing.phase != "RUNNING":
-            continue
-        ref = replica_ref(identity, existing.recorded.document)
-        if ref is None:
+    for existing in actual.existing.values():
+        ref = replica_of(existing)
+        if ref is None or existing.phase != "RUNNING":
             continue
         for kernel in existing.kernels:
             samples = actual.samples.get(kernel.id, ())

@@ -9,8 +9,8 @@ from reconciler.plan.node_rollout import Occupant
 from reconciler.provisioning.reasons import provision_reason
 from reconciler.values.adoption import placement_of
 from reconciler.values.documents.local_nodes import LOCAL_ADDRESSES
+from reconciler.values.documents.service_replicas import replica_of
 from reconciler.values.records import HOLDING
-from reconciler.values.services.pattern import replica_ref
 from reconciler.values.session_phase import ENDED, LIVE
 from reconciler.values.state import Actual, Desired, Existing
 from schemas.kinds.node import Node
@@ -73,7 +73,7 @@ def _occupant(
     unseen = {*existing.away.values(), *(ghost.node for ghost in existing.recorded.ghosts)}
     if node is not None and node.name in unseen and not force:
         return Occupant(existing.id, "it may still run there, where nobody can ask")
-    replica = replica_ref(existing.id, existing.recorded.document)
+    replica = replica_of(existing)
     service = replica.service if replica is not None and replica.service in desired.services else ""
     if service and not force and not (session is None and expanded):
         return Occupant(existing.id, f"{service} replaces it elsewhere first", service=service)

@@ -8,18 +8,18 @@ from dataclasses import dataclass, field, replace
 
 from planner.model.plan_time import PlanTime
 from reconciler.plan.services.goal import Goal, rollout_goal
-from reconciler.plan.services.replicas import Replica, replica_of
+from reconciler.plan.services.replicas import Replica, judge_replica
 from reconciler.plan.services.rollout import RolloutStep, next_step
 from reconciler.plan.services.scale import wanted_replicas
 from reconciler.plan.services.service_rollouts import NO_ROLLOUTS, ServiceRollouts
 from reconciler.values.changes.cause import Cause, CauseCode
 from reconciler.values.documents.recorded_documents import recorded_session
+from reconciler.values.documents.service_replicas import replica_of
 from reconciler.values.services.pattern import (
     ReplicaRef,
     ServicePattern,
     replica_name,
     replica_notes,
-    replica_ref,
     replica_session,
 )
 from reconciler.values.services.state import NO_STATE, ServiceGeneration, ServiceState
@@ -27,7 +27,7 @@ from reconciler.values.services.status import ReplicaPhase, ReplicaStatus, Servi
 from reconciler.values.state import Actual, Desired, Existing
 from schemas.kinds.session import Session
 from schemas.values.canonical import canonical_document, digest
-from schemas.values.resource_ref import identity_of, ref_of
+from schemas.values.resource_ref import identity_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,10 +83,9 @@ def _replicas(desired: Desired, actual: Actual) -> _Found:
     """By service; a session that has a document is nobody's replica."""
     found: dict[str, list[tuple[ReplicaRef, Existing]]] = {}
     for identity in actual.existing.keys() - desired.sessions().keys():
-        if ref_of(identity).kind == "Session":
-            existing = actual.existing[identity]
-            if (ref := replica_ref(identity, existing.recorded.document)) is not None:
-                found.setdefault(ref.service, []).append((ref, existing))
+        existing = actual.existing[identity]
+        if (ref := replica_of(existing)) is not None:
+            found.setdefault(ref.service, []).append((ref, existing))
     return found
 
 
@@ -125,7 +124,7 @@ class _Service:
         written = desired.digests.get(self._identity)
         self._rewritten = record is not None and written not in (None, record.recorded.digest)
         self.replicas: list[Replica] = [
-            replica_of(ref, each, actual.readiness.get(each.id), leaving, self._spec.update, time)
+            judge_replica(ref, each, actual.readiness.get(each.id), leaving, self._spec.update, time)
             for ref, each in sorted(found, key=lambda pair: (pair[0].generation, pair[0].number))
         ]
         self._state = self._judged()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from planner.model.plan_time import PlanTime
 from reconciler.values.records import HOLDING
@@ -48,7 +48,7 @@ class Replica:
         return self.phase == "starting" and not self.why
 
 
-def replica_of(
+def judge_replica(
     ref: ReplicaRef,
     existing: Existing,
     readiness: Readiness | None,
@@ -61,38 +61,38 @@ def replica_of(
     placement = existing.recorded.placement
     on = sorted({part.node for part in placement.kernels} & leaving.keys()) if placement is not None else []
     if on:
-        found = _with(found, leaving=f"node {on[0]} is {leaving[on[0]]}")
+        found = replace(found, leaving=f"node {on[0]} is {leaving[on[0]]}")
     if existing.away:
         nodes = ", ".join(sorted(set(existing.away.values())))
-        return _with(found, phase="away", why=f"{nodes} is not reached")
+        return replace(found, phase="away", why=f"{nodes} is not reached")
     if existing.phase in ENDED:
         return _ended(found, existing, time)
     if existing.phase not in HOLDING:
         return found
     if existing.phase != "RUNNING":
-        return _with(found, phase="starting", why=existing.reason or existing.phase.lower())
+        return replace(found, phase="starting", why=existing.reason or existing.phase.lower())
     if existing.missing:  # What was asked of it before says nothing any more.
-        return _with(found, phase="unready", why=existing.reason or "kernels of it are gone")
+        return replace(found, phase="unready", why=existing.reason or "kernels of it are gone")
     if readiness is None:
-        return _with(found, phase="starting", why="")
+        return replace(found, phase="starting", why="")
     if readiness.dead:
-        found = _with(found, again=readiness.dead)
+        found = replace(found, again=readiness.dead)
     if not readiness.ready:
         return _unready(found, existing, readiness, rules, time)
     if rules.min_ready and not time.passed(readiness.since + rules.min_ready):
         why = f"ready, and counts after {format_duration(rules.min_ready)}"
-        return _with(found, phase="starting", why=why)
-    return _with(found, phase="ready", why="")
+        return replace(found, phase="starting", why=why)
+    return replace(found, phase="ready", why="")
 
 
 def _unready(
     found: Replica, existing: Existing, readiness: Readiness, rules: UpdateRules, time: PlanTime
 ) -> Replica:
-    found = _with(found, phase="unready", why=readiness.why or "it is not ready")
+    found = replace(found, phase="unready", why=readiness.why or "it is not ready")
     began = max(_past(existing.recorded.started_at, time) or 0.0, readiness.since)
     if time.passed(began + rules.deadline):
         text = f"not ready within {format_duration(rules.deadline)}: {found.why}"
-        found = _with(found, stuck=text)
+        found = replace(found, stuck=text)
     return found
 
 
@@ -100,23 +100,17 @@ def _ended(found: Replica, existing: Existing, time: PlanTime) -> Replica:
     """Started again after a while, which grows with how often it has ended soon."""
     record = existing.recorded
     why = existing.reason or record.reason or "it ended"
-    found = _with(found, phase="ended", why=why)
+    found = replace(found, phase="ended", why=why)
     ended = _past(existing.finished_at, time)
     ran = ended - record.started_at if ended is not None and record.started_at is not None else 0.0
     if ran <= LONGEST_DELAY and record.generation >= MOST_ENDS:
-        found = _with(found, stuck=f"ended {record.generation} times: {why}")
+        found = replace(found, stuck=f"ended {record.generation} times: {why}")
     delay = min(LONGEST_DELAY, FIRST_DELAY * 2.0 ** min(record.generation - 1, 10))
     if ended is not None and ran <= LONGEST_DELAY and not time.passed(ended + delay):
         return found
-    return _with(found, again=f"it ended: {why}")
+    return replace(found, again=f"it ended: {why}")
 
 
 def _past(moment: float | None, time: PlanTime) -> float | None:
     """None for one to come, too, which a clock has written down that was wrong: nobody waits for it."""
     return moment if moment is not None and time.passed(moment) else None
-
-
-def _with(found: Replica, **changes: str) -> Replica:
-    from dataclasses import replace
-
-    return replace(found, **changes)  # type: ignore[arg-type]

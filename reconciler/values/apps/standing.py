@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from reconciler.values.services.pattern import replica_ref
+from reconciler.values.documents.service_replicas import replica_of
 from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
@@ -48,9 +48,7 @@ def observed_standing(service: str, actual: Actual) -> ServiceStanding:
 def _replicas(service: str, actual: Actual) -> Iterator[tuple[str, str]]:
     """Identities and phases."""
     for identity, existing in actual.existing.items():
-        if existing.recorded is None or ref_of(identity).kind != "Session":
-            continue
-        ref = replica_ref(identity, existing.recorded.document)
+        ref = replica_of(existing)
         if ref is not None and ref.service == service:
             yield identity, existing.phase
 

@@ -7,10 +7,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.model.slots import is_device
+from reconciler.values.documents.service_replicas import replica_of
 from reconciler.values.documents.session_subjects import session_domain, session_user
-from reconciler.values.services.pattern import replica_ref
 from schemas.values.once_per_value import once_per_value
-from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from reconciler.values.state import Actual, Desired
@@ -73,10 +72,9 @@ def _replicas_scaled_by_use(desired: Desired, actual: Actual) -> Iterator[str]:
     specs = {name: each.service.spec.autoscaling for name, each in desired.services.items()}
     scaled = {name for name, rules in specs.items() if rules is not None and rules.gpu_utilization}
     for identity, existing in actual.existing.items() if scaled else ():
-        if ref_of(identity).kind == "Session":
-            ref = replica_ref(identity, existing.recorded.document)
-            if ref is not None and ref.service in scaled:
-                yield identity
+        ref = replica_of(existing)
+        if ref is not None and ref.service in scaled:
+            yield identity
 
 
 def _has_devices(session: Session) -> bool:
