@@ -1,5 +1,6 @@
 """Writes what follows from the models of a profile's sections into roles/: argument specs, defaults, and the
-table of variables in each README; and the units of deploy/systemd from the one of the role control_plane.
+table of variables in each README; the units of deploy/systemd from the one of the role control_plane; and the
+configuration of Caddy in the role app_proxy.
 `--check` only says what is not fresh."""
 
 from __future__ import annotations
@@ -18,6 +19,13 @@ from doc_text import escaped
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
+from bai.web.apps.proxy.caddy_config import (  # noqa: E402
+    AcmeCertificates,
+    CertificateFiles,
+    Certificates,
+    InternalCertificates,
+)
+from bai.web.apps.proxy.node_config import NodeConfig, node_caddy_config  # noqa: E402
 from schemas.profile import ROLES  # noqa: E402
 from schemas.profile.arguments import RoleArgument, arguments_of, section_models  # noqa: E402
 from schemas.profile.roles.control_plane import ApiService, BaiService  # noqa: E402
@@ -139,9 +147,44 @@ def units() -> dict[str, str]:
     return found
 
 
+def caddy_template() -> str:
+    """roles/app_proxy/templates/caddy.json.j2: a whole configuration for each way to have certificates."""
+    credentials = Path("/run/credentials/bai-apps.service")
+    permission = "127.0.0.1:{{ app_proxy_permission_port }}"
+    ways: dict[str, Certificates | None] = {
+        "acme": AcmeCertificates("@EMAIL@", f"http://{permission}/certificate", 443),
+        "files": CertificateFiles(credentials / "certificate", credentials / "key"),
+        "internal": InternalCertificates(),
+        "off": None,
+    }
+    texts = []
+    for way, certificates in ways.items():
+        asked = permission if way == "acme" else ""
+        config = NodeConfig("@LISTEN@", "https://@HOST@", certificates, Path("/var/lib/bai-apps"), asked)
+        text = json.dumps(node_caddy_config(config), indent=1, ensure_ascii=False)
+        if re.search(r"{[%#]", text) or "{{" in text.replace("{{ app_proxy_permission_port }}", ""):
+            raise ValueError("Caddy's configuration reads as a template")
+        texts.append(f"{{% {'el' if texts else ''}if app_proxy_tls == '{way}' %}}\n{text}\n")
+    return _with_variables("".join([*texts, "{% endif %}\n"]))
+
+
+def _with_variables(text: str) -> str:
+    for name, variable in (
+        ('"@EMAIL@"', "{{ app_proxy_email | default('', true) | to_json }}"),
+        ("@LISTEN@", "{{ app_proxy_address }}"),
+        ("@HOST@", "{{ app_proxy_host }}"),
+        ('"alternate_port": 443', '"alternate_port": {{ app_proxy_port }}'),
+    ):
+        if name not in text:
+            raise ValueError(f"Caddy's configuration has no {name}")
+        text = text.replace(name, variable)
+    return text
+
+
 def files(root: Path) -> dict[Path, str]:
     """Every generated file below the repository's root, as it should be."""
     found = {root / "deploy" / "systemd" / name: text for name, text in units().items()}
+    found[root / "roles" / "app_proxy" / "templates" / "caddy.json.j2"] = caddy_template()
     for role in ROLES:
         here = root / "roles" / role
         path = here / "README.md"

@@ -33,13 +33,15 @@ SHUTDOWN_TIMEOUT = 60.0
 """Seconds in which what a loop has begun comes to its end."""
 LEAST_COOKIE_SECRET = 32
 """Characters."""
+BY_NODES = "node"
+"""In place of an address: apps are reached at nodes alone."""
 RESERVED_FILES = 256
 """Files that are kept free for everything but connections."""
 
 
 @dataclass(frozen=True, slots=True)
 class AppServing:
-    """Where browsers reach apps of sessions, and how."""
+    """Where browsers reach apps of sessions, and how. `listen`: an address, or BY_NODES."""
 
     listen: str
     settings: AppProxySettings
@@ -85,7 +87,7 @@ class Server:
         self._socket = open_socket(server_settings.listen)
         self._app_socket = (
             open_socket(self._apps.listen, "--apps-listen", "apps are at ")
-            if self._apps is not None
+            if self._apps is not None and self._apps.listen != BY_NODES
             else None
         )
         self._tracer = tracer_from_environment(os.environ)
@@ -155,7 +157,7 @@ class Server:
     @contextlib.contextmanager
     def _served_apps(self, app: FastAPI) -> Iterator[None]:
         """Raises CommandError where they cannot be."""
-        if self._apps is None or self._app_socket is None:
+        if self._apps is None:
             yield
             return
         from bai.controller.log_line import log_line

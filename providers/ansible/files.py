@@ -6,17 +6,16 @@ Ansible reaches nodes as bai itself does: hosts, ports, users, keys, jump hosts 
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 import os
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from providers.machines.ssh.login import DEFAULT_KEYS
-from providers.machines.ssh.route import Hop, Route, ssh_route, user_config
+from providers.machines.ssh.openssh import ssh_alias, write_private, write_ssh_config
+from providers.machines.ssh.route import Route, ssh_route, user_config
 from providers.provisioning import ProvisionTarget
 from schemas.problems.errors.node import NodeUnreachable
 
@@ -47,22 +46,6 @@ class Inventory:
         return replace(self, targets=[target for target in self.targets if target.node in nodes])
 
 
-@dataclass(frozen=True, slots=True)
-class HopConfig:
-    """One `Host` of an ssh configuration."""
-
-    alias: str
-    host: str
-    port: int
-    user: str
-    keys: tuple[str, ...]
-    through: str
-    known_hosts: tuple[str, ...]
-    record_new: bool
-    timeout: int
-    keep_alive: int
-
-
 def ssh_routes(targets: Sequence[ProvisionTarget]) -> tuple[dict[str, Route], dict[str, str]]:
     """Node → how ssh gets there (none for this machine), and node → why that cannot be understood."""
     found: dict[str, Route] = {}
@@ -84,18 +67,17 @@ def write_run_files(folder: Path, scratch: Path, inventory: Inventory, *, roles:
     """Write the inventory into `folder`, which is kept, and what must not be kept into `scratch`."""
     targets, routes = inventory.targets, inventory.routes
     timeout = math.ceil(max((each.timeout for each in routes.values()), default=10))
-    hops = [hop for node, node_route in routes.items() for hop in _hops(node, node_route, scratch)]
     hosts = [{"node": t.node, "variables": _variables(t, routes.get(t.node), roles)} for t in targets]
     given: dict[str, dict[str, object]] = {
         "ansible.cfg": {
             "forks": forks, "roles": roles, "scratch": scratch, "timeout": timeout,
             "task_timeout": TASK_TIMEOUT, "strategies": STRATEGIES,
         },
-        "ssh_config": {"hops": hops},
     }  # fmt: skip
     for name, values in given.items():
-        _write_private(scratch / name, _render(f"{name}.j2", values))
-    _write_private(folder / INVENTORY, _render("hosts.yml.j2", {"hosts": hosts}))
+        write_private(scratch / name, _render(f"{name}.j2", values))
+    write_ssh_config(scratch, routes)
+    write_private(folder / INVENTORY, _render("hosts.yml.j2", {"hosts": hosts}))
     (scratch / "tmp").mkdir(mode=0o700)
     _write_secrets(scratch / SECRETS, inventory)
 
@@ -104,7 +86,7 @@ def _write_secrets(folder: Path, inventory: Inventory) -> None:
     """A second inventory: what it says about the same hosts is added."""
     folder.mkdir(mode=0o700)
     hosts = [{"node": node, "variables": inventory.secrets.get(node, {})} for node in inventory.nodes]
-    _write_private(folder / INVENTORY, _render("hosts.yml.j2", {"hosts": hosts}))
+    write_private(folder / INVENTORY, _render("hosts.yml.j2", {"hosts": hosts}))
 
 
 def _variables(target: ProvisionTarget, node_route: Route | None, roles: Path) -> dict[str, Any]:
@@ -131,44 +113,9 @@ def _connection(target: ProvisionTarget, node_route: Route | None) -> dict[str, 
         return {"ansible_connection": "local", **(_SUDO if become else {})}
     return {
         "ansible_connection": "ssh",
-        "ansible_host": _alias(target.node, len(node_route.jumps)),
+        "ansible_host": ssh_alias(target.node, node_route),
         **(_SUDO if node_route.sudo else {}),
     }
-
-
-def _hops(node: str, node_route: Route, scratch: Path) -> Iterator[HopConfig]:
-    own_hosts = _write_key(scratch, "hosts", node_route.own_hosts)
-    for at, hop in enumerate((*node_route.jumps, node_route.target)):
-        yield HopConfig(
-            alias=_alias(node, at), host=hop.host, port=hop.port, user=hop.user,
-            keys=_write_key(scratch, "key", hop.own_key) or _keys(hop),
-            # The first one takes new keys.
-            through=_alias(node, at - 1) if at else "", known_hosts=(*node_route.known_hosts, *own_hosts),
-            record_new=node_route.record_new, timeout=max(1, math.ceil(node_route.timeout)),
-            keep_alive=max(1, math.ceil(node_route.keep_alive)),
-        )  # fmt: skip
-
-
-def _keys(hop: Hop) -> tuple[str, ...]:
-    """ssh looks for the usual keys in the folder that the system says is the user's, bai in $HOME."""
-    if hop.keys:
-        return tuple(hop.keys)
-    return tuple(str(path) for name in DEFAULT_KEYS if (path := Path(name).expanduser()).exists())
-
-
-def _write_key(scratch: Path, kind: str, text: str) -> tuple[str, ...]:
-    """The file of a text that a secret store has, written once for all that share it; none for no text."""
-    if not text:
-        return ()
-    path = scratch / f"{kind}-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
-    if not path.exists():
-        _write_private(path, text + "\n")
-    return (str(path),)
-
-
-def _alias(node: str, hop: int) -> str:
-    """No name of the outer world: whatever ssh knows about the host stands under it."""
-    return f"{node}.hop{hop}.bai"
 
 
 def _render(template: str, values: Mapping[str, object]) -> str:
@@ -182,7 +129,6 @@ def _render(template: str, values: Mapping[str, object]) -> str:
         keep_trailing_newline=True,
         autoescape=False,
     )
-    environment.filters["word"] = _ssh_word
     environment.filters["plain"] = _yaml_value
     return environment.get_template(template).render(values)
 
@@ -201,13 +147,3 @@ def _yaml_value(value: Any) -> str:
         return json.dumps(value)
     text: str = yaml.safe_dump(value, default_style='"', width=1 << 30).strip()
     return f"!unsafe {text}" if "{" in value else text
-
-
-def _ssh_word(path: str) -> str:
-    """One word of an ssh configuration; `%` would be expanded."""
-    return '"' + path.replace("%", "%%") + '"'
-
-
-def _write_private(path: Path, text: str) -> None:
-    with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w", encoding="utf-8") as file:
-        file.write(text)

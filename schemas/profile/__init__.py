@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Literal, get_args
 
+from schemas.profile.roles.app_proxy import NodeAppProxy
 from schemas.profile.roles.base import Base
 from schemas.profile.roles.control_plane import ControlPlane
 from schemas.profile.roles.docker import DockerEngine
@@ -40,6 +41,7 @@ ROLES = (
     "monitoring",
     "mirror",
     "control_plane",
+    "app_proxy",
 )
 """Every role, in the order they run in; each is a field of `NodeProfileSpec`."""
 
@@ -88,6 +90,8 @@ class NodeProfileSpec(Model):
     """Exporters of metrics."""
     control_plane: ControlPlane | None = None
     """bai's own service, its database and a registry."""
+    app_proxy: NodeAppProxy | None = None
+    """Where browsers come in to apps of sessions."""
     mirror: Mirror | None = None
     """The reservoir of packages and images that other nodes are served from."""
 

@@ -169,7 +169,7 @@ REFERENCES: Mapping[type[Resource], Callable[[Any], Iterator[DocumentReference]]
     Volume: _volume,
     Session: _session,
     Image: _image,
-    AppProxy: _cluster,
+    AppProxy: _host,
     Notification: _notification,
     SecretStore: _secret_store,
     Policy: _policy,

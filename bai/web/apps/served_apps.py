@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings
+from bai.web.apps.proxy.node_links import NodeLinks
 from bai.web.apps.proxy.tunnels import Tunnels
 from bai.web.apps.replica_traffic import ReplicaTraffic, place_of
 from providers.machines.base import Stream
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from reconciler.controller.cycle import ReconcileCycle
     from reconciler.values.apps.app import App
     from reconciler.values.services.readiness import Readiness
+    from schemas.kinds.app_proxy import AppProxy
 
 PROVIDER = "apps"
 
@@ -33,13 +35,14 @@ class ServedApps:
     def __init__(
         self,
         settings: AppProxySettings,
-        listener: socket.socket,
+        listener: socket.socket | None,
         loops: ClusterLoops,
         make_gate: Callable[[Callable[[App], str]], ASGIApp],
         say: Callable[[str], None],
     ) -> None:
         self._loops = loops
         self._say = say
+        self._listens = listener is not None
         self._encrypted = settings.certificates is not None
         self._told = ""
         self._traffic: dict[str, ReplicaTraffic] = {}
@@ -50,6 +53,7 @@ class ServedApps:
             settings, (), listener, lambda tunnels: make_gate(lambda app: self._address(tunnels, app)),
             self._dial, say,
         )  # fmt: skip
+        self.links = NodeLinks(self.proxy.entry, self.proxy.folder, say)
 
     def start(self) -> None:
         """Raises CommandError where Caddy does not start."""
@@ -63,6 +67,7 @@ class ServedApps:
             cluster.listeners.append(self._on_pass)
 
     def close(self) -> None:
+        self.links.close()
         self.proxy.close()
 
     def _on_pass(self, done: ReconcileCycle) -> None:
@@ -73,13 +78,17 @@ class ServedApps:
             return
         found = filter(None, map(_url_of, self._loops.clusters.values()))
         urls = tuple(sorted(set(found)))
+        for name, cluster in self._loops.clusters.items():
+            self.links.follow(name, _node_of(cluster), cluster.loop.workspace.endpoints(), cluster.loop.leads)
         self._tell(urls)
         self.proxy.serve(urls)
 
     def _tell(self, urls: tuple[str, ...]) -> None:
         told = "" if urls else "no AppProxy says at which URLs they are"
+        if urls and not self._listens and not self.links.nodes:
+            told = "no AppProxy names a node, and --apps-listen node listens nowhere else"
         plain = [url for url in urls if url.startswith("http:")]
-        if plain and self._encrypted:
+        if plain and self._listens and self._encrypted:
             told = f"{plain[0]} is without TLS, and --apps-tls is not off: no browser comes there"
         if told and told != self._told:
             self._say(told)
@@ -120,11 +129,21 @@ class ServedApps:
 
 def _url_of(cluster: ServedCluster) -> str:
     """Empty where no document says it."""
+    proxy = _proxy_of(cluster)
+    return proxy.spec.url if proxy is not None else ""
+
+
+def _node_of(cluster: ServedCluster) -> str:
+    """Where browsers come in; empty where no document names a node."""
+    proxy = _proxy_of(cluster)
+    return (proxy.spec.node or "") if proxy is not None else ""
+
+
+def _proxy_of(cluster: ServedCluster) -> AppProxy | None:
     done = cluster.good or cluster.latest
     if done is None or done.desired is None:
-        return ""
-    proxy = done.desired.repository.app_proxy_of(cluster.name)
-    return proxy.spec.url if proxy is not None else ""
+        return None
+    return done.desired.repository.app_proxy_of(cluster.name)
 
 
 def _placement_of(cluster: ServedCluster, app: App) -> Placement | None:

@@ -46,6 +46,14 @@ def _listeners(spec: NodeProfileSpec) -> Iterator[_Listener]:
         yield _listener(("mirror",), spec.mirror.port)
         if spec.mirror.registry is not None:
             yield _listener(("mirror", "registry"), spec.mirror.registry.port)
+    if spec.app_proxy is not None:
+        yield _listener(("appProxy",), spec.app_proxy.port, spec.app_proxy.listen)
+        if spec.app_proxy.tls == "acme":
+            yield _Listener(
+                ("spec", "appProxy", "permissionPort"),
+                spec.app_proxy.permission_port,
+                frozenset({"127.0.0.1"}),
+            )
     plane = spec.control_plane
     if plane is None:
         return

@@ -8,13 +8,17 @@ from schemas.images.session_images import resolve_session_images
 from schemas.kinds.app_proxy import AppProxy
 from schemas.kinds.parts.apps import ACCESS_LEVELS, APP_PROTOCOLS
 from schemas.kinds.session import Session
-from schemas.problems.issues import Issue
+from schemas.problems.issues import Issue, Loc
 from schemas.problems.text import did_you_mean, format_value
 from schemas.repository.repository import Repository
+from schemas.repository.storage_nodes import is_this_machine
+from schemas.values.resource_ref import identity_of
 
 
 def app_proxy_rules(repository: Repository, proxy: AppProxy) -> Iterator[Issue]:
-    """A cluster's apps have one URL each, and no other cluster's have the same; the later is told."""
+    """A cluster's apps have one URL each, and no other cluster's have the same; the later is told. Where they
+    come in by a node, it is another machine of the cluster, and means the same URL."""
+    yield from _node_rules(repository, proxy)
     for other in repository.of(AppProxy):
         if other.name == proxy.name:
             return
@@ -27,6 +31,24 @@ def app_proxy_rules(repository: Repository, proxy: AppProxy) -> Iterator[Issue]:
             hint = "give each cluster's apps a domain of their own, none within another"
             yield Issue(("spec", "url"), message, hint, "BAI-V050")
             return
+
+
+def _node_rules(repository: Repository, proxy: AppProxy) -> Iterator[Issue]:
+    node = repository.machines.get(identity_of("Node", proxy.spec.node)) if proxy.spec.node else None
+    if node is None:
+        return
+    at: Loc = ("spec", "node")
+    if repository.cluster_of(node) != repository.cluster_of(proxy):
+        message = f"{node.identity} is of another cluster"
+        yield Issue(at, message, "name a node of this AppProxy's cluster", "BAI-V050")
+    elif is_this_machine(node):
+        message = f"{node.identity} is the machine of bai itself"
+        yield Issue(at, message, "leave it out: `bai serve --apps-listen` listens there", "BAI-V050")
+    profile = repository.profile_of(node)
+    section = profile.spec.app_proxy if profile is not None else None
+    if profile is not None and section is not None and section.url != proxy.spec.url:
+        message = f"{profile.identity} of {node.identity} says {section.url}"
+        yield Issue(("spec", "url"), message, "write the same in spec.appProxy.url there", "BAI-V050")
 
 
 def _overlap(one: str, other: str) -> bool:

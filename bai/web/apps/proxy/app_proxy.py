@@ -17,14 +17,14 @@ from bai.web.apps.proxy.caddy_config import (
     caddy_config,
 )
 from bai.web.apps.proxy.caddy_process import CaddyProcess
-from bai.web.apps.proxy.gate_server import GateServer
+from bai.web.apps.proxy.gate_server import GateServer, unix_socket
 from bai.web.apps.proxy.private_folder import private_folder
 from bai.web.apps.proxy.tunnels import Dial, Tunnels
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
-GATE_SOCKET = "gate"
+GATE_SOCKET, ENTRY_SOCKET = "gate", "entry"
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,34 +39,43 @@ class AppProxySettings:
 
 class AppProxyServer:
     """From `start` to `close`. `urls`: of apps (`https://*.apps.example`). `listener`: the socket at which
-    browsers ask, which stays the caller's. `make_gate` is given what knows the ways to kernels' ports, and
-    makes what answers Caddy; `dial` connects to a kernel's port. `say` is given lines for the log."""
+    browsers ask, which stays the caller's; None where they come in by nodes alone. `make_gate` is given what
+    knows the ways to kernels' ports, and makes what answers Caddy; `dial` connects to a kernel's port. `say`
+    is given lines for the log.
+
+    `entry`: the unix socket that proxies of nodes are led to; `folder`: this process's alone, until `close`.
+    """
 
     def __init__(
         self,
         settings: AppProxySettings,
         urls: Iterable[str],
-        listener: socket.socket,
+        listener: socket.socket | None,
         make_gate: Callable[[Tunnels], ASGIApp],
         dial: Dial,
         say: Callable[[str], None],
     ) -> None:
         self._ending = contextlib.ExitStack()
         with contextlib.ExitStack() as begun:
-            folder = begun.enter_context(private_folder())
+            self.folder = folder = begun.enter_context(private_folder())
             self.tunnels = Tunnels(folder, dial, say)
             begun.callback(self.tunnels.close)
             gate, gate_socket = make_gate(self.tunnels), folder / GATE_SOCKET
-            acme = isinstance(settings.certificates, AcmeCertificates)
-            self._gate = GateServer(gate, gate_socket, permission=acme)
+            wanted = settings.certificates if listener is not None else None
+            self._gate = GateServer(gate, gate_socket, permission=isinstance(wanted, AcmeCertificates))
             begun.callback(self._gate.close)
             settings.storage.mkdir(mode=0o700, parents=True, exist_ok=True)
-            certificates = _with_permission(settings.certificates, self._gate.permission_url, listener)
-            listen = f"fd/{listener.fileno()}"
-            self._config = ProxyConfig(listen, tuple(urls), certificates, gate_socket, settings.storage)
+            certificates = _with_permission(wanted, self._gate.permission_url, listener)
+            self.entry = folder / ENTRY_SOCKET
+            entry = begun.enter_context(unix_socket(self.entry))
+            listeners = [each.fileno() for each in (listener, entry) if each is not None]
+            self._config = ProxyConfig(
+                f"fd/{listeners[0]}" if listener is not None else "", tuple(urls), certificates, gate_socket,
+                settings.storage, f"fd/{entry.fileno()}",
+            )  # fmt: skip
             config = caddy_config(self._config)
             stamp = _stamp(certificates)
-            self.caddy = CaddyProcess(settings.engine, config, folder, listener.fileno(), say, stamp)
+            self.caddy = CaddyProcess(settings.engine, config, folder, listeners, say, stamp)
             begun.callback(self.caddy.close)
             self._ending = begun.pop_all()
 
@@ -100,8 +109,8 @@ def _stamp(certificates: Certificates | None) -> str:
 
 
 def _with_permission(
-    certificates: Certificates | None, permission: str, listener: socket.socket
+    certificates: Certificates | None, permission: str, listener: socket.socket | None
 ) -> Certificates | None:
-    if not isinstance(certificates, AcmeCertificates):
+    if not isinstance(certificates, AcmeCertificates) or listener is None:
         return certificates
     return replace(certificates, permission=permission, port=listener.getsockname()[1])

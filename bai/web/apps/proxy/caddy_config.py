@@ -8,7 +8,7 @@ would reach other apps.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -38,6 +38,8 @@ _SAID = {
 }
 """What is other for an app than for the gate, with the variables that keep what the client said."""
 _OF_A_BODY = ("Content-Length", "Transfer-Encoding")
+PERMISSION_HOST, PERMISSION_PATH = "permission.bai.internal", "/certificate"
+"""Where a node's proxy asks whether there is an app: no address of one."""
 _RETRIES = 3
 _ALLOWED = "{http.reverse_proxy.header.Bai-%s}"
 _TRY_AGAIN = "The server that knows this app does not answer. Please try again in a moment.\n"
@@ -70,7 +72,8 @@ Certificates = InternalCertificates | CertificateFiles | AcmeCertificates
 
 @dataclass(frozen=True, slots=True)
 class ProxyConfig:
-    """`listen`: Caddy's network address (`fd/7`). `urls`: of apps, as browsers know them
+    """`listen`: Caddy's network address (`fd/7`), empty where browsers come in by nodes alone, whose proxies
+    ask at `entry`, empty where there are none. `urls`: of apps, as browsers know them
     (`https://*.apps.example`); `certificates` None: somebody in front ends TLS, or nobody. `gate`: its unix
     socket. `storage`: for certificates and keys."""
 
@@ -79,13 +82,17 @@ class ProxyConfig:
     certificates: Certificates | None
     gate: Path
     storage: Path
+    entry: str = ""
     grace: float = 5.0
     """Seconds in which requests come to their end when it is told to stop."""
 
 
 def caddy_config(config: ProxyConfig) -> Json:
     """What `caddy run --config` reads."""
-    apps: Json = {"http": {"grace_period": _seconds(config.grace), "servers": {"apps": _server(config)}}}
+    servers: Json = {"apps": _server(config)} if config.listen else {}
+    if config.entry:
+        servers["nodes"] = _nodes_server(config)
+    apps: Json = {"http": {"grace_period": _seconds(config.grace), "servers": servers}}
     if config.certificates is not None:
         apps["tls"] = _tls(config.certificates, [_host(url) for url in config.urls])
         apps["pki"] = {"certificate_authorities": {"local": {"install_trust": False}}}
@@ -128,6 +135,18 @@ def _server(config: ProxyConfig) -> Json:
     if config.certificates is not None:
         server["tls_connection_policies"] = [{"alpn": ["h2", "http/1.1"]}]
     return server
+
+
+def _nodes_server(config: ProxyConfig) -> Json:
+    """For the proxies of nodes, which end TLS and say in a header of the connection who has come to them."""
+    server = _server(replace(config, listen=config.entry, certificates=None))
+    question = _question(config, f"{PERMISSION_PATH}?{{http.request.uri.query}}")
+    asked: Json = {"match": [{"host": [PERMISSION_HOST]}], "handle": [question], "terminal": True}
+    return {
+        **server,
+        "listener_wrappers": [{"wrapper": "proxy_protocol"}],
+        "routes": [asked, *server["routes"]],
+    }
 
 
 def _app_route(config: ProxyConfig, url: str) -> Json:

@@ -1,7 +1,7 @@
 """Caddy as a child: started, begun anew where it ends, ended with bai.
 
-Its listening socket is ours and is handed down: while it is begun anew connections wait, and nobody else can
-take its place.
+Its listening sockets are ours and are handed down: while it is begun anew connections wait, and nobody else
+can take their place.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,15 +46,15 @@ class _Ended(Exception):
 
 class CaddyProcess:
     """`engine` runs with `config` in `folder`, which is this process's alone, and inherits the file
-    descriptor `listener`. `say` is given lines for the log."""
+    descriptors `listeners`. `say` is given lines for the log."""
 
     def __init__(
-        self, engine: Path, config: Mapping[str, Any], folder: Path, listener: int,
+        self, engine: Path, config: Mapping[str, Any], folder: Path, listeners: Collection[int],
         say: Callable[[str], None], stamp: str = "",
     ) -> None:  # fmt: skip
         self._engine = engine
         self._folder = folder
-        self._listener = listener
+        self._listeners = tuple(listeners)
         self._say = ThrottledLines(say)
         self._ending = threading.Event()
         self._settled = threading.Event()
@@ -154,7 +154,7 @@ class CaddyProcess:
             child = subprocess.Popen(
                 [sys.executable, "-I", "-S", parent_death.__file__, str(os.getpid()), *command],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
-                cwd=self._folder, env=self._environment(), pass_fds=(self._listener,), umask=0o077,
+                cwd=self._folder, env=self._environment(), pass_fds=self._listeners, umask=0o077,
                 process_group=0,  # Ctrl-C is for us, who end it when it is its turn.
             )  # fmt: skip
         except OSError as error:

@@ -13,14 +13,13 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bai.web.apps.proxy.caddy_config import LARGEST_HEAD
+from bai.web.apps.proxy.caddy_config import LARGEST_HEAD, PERMISSION_PATH
 from bai.web.apps.proxy.event_loop import new_event_loop
 
 if TYPE_CHECKING:
     import uvicorn
     from starlette.types import ASGIApp, Receive, Scope, Send
 
-CERTIFICATE = "/certificate"
 _BACKLOG = 2048
 _PATIENCE = 10.0
 """Seconds in which what it was asked is answered at its end."""
@@ -34,12 +33,12 @@ class GateServer:
 
     def __init__(self, app: ASGIApp, path: Path, *, permission: bool = False) -> None:
         self._app = _only_certificates_over_tcp(app)
-        self._sockets = [_unix_socket(path)]
+        self._sockets = [unix_socket(path)]
         self.permission_url = ""
         if permission:
             loopback = socket.create_server(("127.0.0.1", 0), backlog=_BACKLOG)
             self._sockets.append(loopback)
-            self.permission_url = f"http://127.0.0.1:{loopback.getsockname()[1]}{CERTIFICATE}"
+            self.permission_url = f"http://127.0.0.1:{loopback.getsockname()[1]}{PERMISSION_PATH}"
         self._server: uvicorn.Server | None = None
         self._thread = threading.Thread(target=self._run, name="bai-gate", daemon=True)
 
@@ -72,7 +71,8 @@ class GateServer:
             loop.close()
 
 
-def _unix_socket(path: Path) -> socket.socket:
+def unix_socket(path: Path) -> socket.socket:
+    """Listens there, for this user alone."""
     path.unlink(missing_ok=True)
     made = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
@@ -90,7 +90,7 @@ def _only_certificates_over_tcp(app: ASGIApp) -> ASGIApp:
 
     async def answer(scope: Scope, receive: Receive, send: Send) -> None:
         server = scope.get("server")
-        if scope["type"] == "http" and server and server[1] is not None and scope["path"] != CERTIFICATE:
+        if scope["type"] == "http" and server and server[1] is not None and scope["path"] != PERMISSION_PATH:
             await send({"type": "http.response.start", "status": 404, "headers": []})
             await send({"type": "http.response.body", "body": b""})
             return
