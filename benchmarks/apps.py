@@ -1,6 +1,6 @@
 """What the way to an app by URL costs: the same small app asked directly, through a Caddy configured by hand,
-and through that of `bai serve`, which asks a gate for each request and reaches the app by a tunnel; and two
-such apps as a service, balanced, with a connection for each request.
+and through that of `bai serve`, which asks a gate for each request and reaches the app by a tunnel; two such
+apps as a service, balanced, with a connection for each request; and by a node's proxy, over SSH.
 
     python -m benchmarks.apps --seconds 5 --connections 16
 
@@ -33,6 +33,7 @@ from bai.web.apps.proxy.balancer import Replica
 from bai.web.apps.proxy.engine import find_engine
 from bai.web.apps.proxy.event_loop import new_event_loop
 from bai.web.apps.proxy.tunnels import Tunnels
+from benchmarks.node_way import node_way
 from benchmarks.results import keep, parser_of
 
 HOST = "app.apps.example"
@@ -113,9 +114,9 @@ def caddy_of_upstreams(ports: Sequence[int], listener: socket.socket, folder: Pa
 
 @contextlib.contextmanager
 def app_proxy(
-    ports: Sequence[int], listener: socket.socket, folder: Path, *, tunnel: bool = True
+    ports: Sequence[int], listener: socket.socket, folder: Path, *, tunnel: bool = True, node: bool = False
 ) -> Iterator[int]:
-    """Of several ports a service is made."""
+    """Of several ports a service is made; with `node` they are reached by a node's proxy."""
 
     def replica_at(port: int) -> Replica:
         return Replica(f"c/{port}", "g", 1.0, lambda _: port, lambda: True)
@@ -139,10 +140,15 @@ def app_proxy(
         return socket.create_connection(("127.0.0.1", port))
 
     settings = AppProxySettings(None, find_engine(None), folder / "storage")
-    proxy = AppProxyServer(settings, ["http://*.apps.example"], listener, make_gate, dial, print)
+    own = None if node else listener
+    proxy = AppProxyServer(settings, ["http://*.apps.example"], own, make_gate, dial, print)
     proxy.start()
     try:
-        yield listener.getsockname()[1]
+        if node:
+            with node_way(proxy.entry, listener, folder) as port:
+                yield port
+        else:
+            yield listener.getsockname()[1]
     finally:
         proxy.close()
 
@@ -221,8 +227,8 @@ def main() -> None:
         return
     with contextlib.ExitStack() as stack:
         folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="bai-bench-")))
-        by_hand, ours, balanced = (
-            stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512)) for _ in range(3)
+        by_hand, ours, balanced, at_node = (
+            stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=512)) for _ in range(4)
         )
         port, other = stack.enter_context(replica()), stack.enter_context(replica())
         proxy = app_proxy([port], ours, folder, tunnel=not options.without_tunnel)
@@ -231,6 +237,7 @@ def main() -> None:
             "Caddy configured by hand": stack.enter_context(caddy_of_upstreams([port], by_hand, folder)),
             "bai serve --apps-listen": stack.enter_context(proxy),
             "a service of two replicas": stack.enter_context(app_proxy([port, other], balanced, folder)),
+            "by a node": stack.enter_context(app_proxy([port], at_node, folder, node=True)),
         }
         loads: dict[str, list[Load]] = {name: [] for name in ways}
         for at in ways.values():

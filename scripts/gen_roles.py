@@ -160,7 +160,7 @@ def caddy_template() -> str:
     texts = []
     for way, certificates in ways.items():
         asked = permission if way == "acme" else ""
-        config = NodeConfig("@LISTEN@", "https://@HOST@", certificates, Path("/var/lib/bai-apps"), asked)
+        config = NodeConfig("@LISTEN@", "https://*.@DOMAIN@", certificates, Path("/var/lib/bai-apps"), asked)
         text = json.dumps(node_caddy_config(config), indent=1, ensure_ascii=False)
         if re.search(r"{[%#]", text) or "{{" in text.replace("{{ app_proxy_permission_port }}", ""):
             raise ValueError("Caddy's configuration reads as a template")
@@ -172,7 +172,7 @@ def _with_variables(text: str) -> str:
     for name, variable in (
         ('"@EMAIL@"', "{{ app_proxy_email | default('', true) | to_json }}"),
         ("@LISTEN@", "{{ app_proxy_address }}"),
-        ("@HOST@", "{{ app_proxy_host }}"),
+        ("@DOMAIN@", "{{ app_proxy_domain }}"),
         ('"alternate_port": 443', '"alternate_port": {{ app_proxy_port }}'),
     ):
         if name not in text:

@@ -9,6 +9,7 @@ import pytest
 from reconciler.values.apps.app import session_apps
 from schemas.kinds.session import Session
 from schemas.loading.loader import load_directory
+from schemas.values.resource_ref import identity_of
 
 FOLDER = Path(__file__).parents[2] / "examples/sessions/apps"
 URL = "https://{}.apps.localhost:8443"
@@ -42,3 +43,14 @@ def test_a_program_that_others_reach_keeps_its_own_login() -> None:
     """Processes share their machine's ports; containers have theirs to themselves."""
     here, docker = ((FOLDER / folder / "jupyter.yaml").read_text() for folder in ("here", "docker"))
     assert "token=" not in here and "--IdentityProvider.token= " in docker
+
+
+def test_one_comes_in_by_a_node_whose_profile_says_so() -> None:
+    repository = load_directory(FOLDER / "edge")
+    assert not repository.warnings
+    proxy = repository.app_proxy_of("gpus")
+    assert proxy is not None and proxy.spec.node is not None
+    node = repository.machines[identity_of("Node", proxy.spec.node)]
+    profile = repository.profile_of(node)
+    assert profile is not None and profile.spec.app_proxy is not None
+    assert profile.spec.app_proxy.url == proxy.spec.url

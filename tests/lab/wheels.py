@@ -121,6 +121,25 @@ def from_lock(lock: Path, *, python: str) -> Path:
     return cache.kept(name, lambda folder: _download(folder, python, "--require-hashes", f"-r{lock}"))
 
 
+def locked(name: str, *, python: str) -> Path:
+    """The wheel of one locked package, in the lab's cache, for Linux with that Python. Raises
+    LabUnavailable."""
+    found = re.search(rf"^{re.escape(name)}==.*?(?=^\S|\Z)", LOCK.read_text(), re.MULTILINE | re.DOTALL)
+    assert found is not None, name
+    digest = hashlib.sha256(repr((found[0], python, platform.machine())).encode()).hexdigest()
+
+    def fetch(folder: Path) -> None:
+        folder.mkdir()
+        wanted = folder / "wanted.txt"
+        wanted.write_text(found[0])
+        _download(folder, python, "--require-hashes", "--no-deps", f"-r{wanted}")
+        wanted.unlink()
+
+    _forget_old()
+    [wheel] = cache.kept(f"wheels-{digest[:16]}", fetch).glob("*.whl")
+    return wheel
+
+
 def _download(folder: Path, python: str, *asked: str) -> None:
     machine = platform.machine()
     platforms = [f"--platform=manylinux_2_{minor}_{machine}" for minor in range(17, 37)]
