@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from bai.queries.facts.apps import app_ports, apps_of
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from providers.storage.base import FolderState, VolumeFolder
     from reconciler.store.reader import StoreReader
     from reconciler.values.records import Event
-    from reconciler.values.state import Actual, Desired
+    from reconciler.values.state import Actual, Desired, Existing
 
 EVENTS = 20
 
@@ -65,11 +66,21 @@ def describe_resource(view: ClusterView, name: str) -> Description:
         actual=actual,
         folder=folder,
         seen=seen,
-        facts=profile_facts(desired.repository, identity),
+        facts={**profile_facts(desired.repository, identity), **_ports(item)},
         apps=apps_of(desired, actual, identity),
         app_ports=app_ports(desired, identity),
+        unbound_ports=view.unbound_ports,
         service=service_facts(view, identity) if ref_of(identity).kind == "Service" else None,
     )
+
+
+def _ports(item: Existing | None) -> Mapping[str, object]:
+    """Of an AppProxy: whose its ports are."""
+    ports = item.recorded.app_ports if item is not None else {}
+    if not ports:
+        return {}
+    owners = sorted((number, *key.partition(" ")) for key, number in ports.items())
+    return {"ports": {str(number): f"{name} of {identity}" for number, identity, _, name in owners}}
 
 
 def _volume_folder(view: ClusterView, identity: str) -> tuple[VolumeFolder | None, FolderState | None]:

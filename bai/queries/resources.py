@@ -147,7 +147,7 @@ def _session_table(
         line = [short_name(row.id), row.phase, row.ready, row.nodes, row.age]
         if wide:
             line += [str(row.generation or ""), row.group, row.cores, row.memory, row.devices]
-            line += [" ".join(app.url for app in apps.get(row.id, ()))] if apps else []
+            line += [" ".join(app.url for app in apps.get(row.id, ()) if app.url)] if apps else []
         cells.append((*line, row.about or wait_line(waits.get(row.id))))
     return Table((*columns, "about"), tuple(cells), empty="There is no Session.")
 

@@ -73,6 +73,11 @@ class ClusterView(Protocol):
         ...
 
     @property
+    def unbound_ports(self) -> Mapping[int, str]:
+        """Ports for apps that the server could not listen at, to why; none where no server was asked."""
+        ...
+
+    @property
     def store(self) -> StoreReader | None:
         """None where nothing was ever applied."""
         ...
@@ -203,6 +208,10 @@ class WorkspaceView:
         if all(item.phase != "PENDING" for item in self.observed.existing.values()):
             return {}
         return {wait.session: wait for wait in self._plan.waits} if self._plan is not None else {}
+
+    @property
+    def unbound_ports(self) -> Mapping[int, str]:
+        return {}
 
     @cached_property
     def services(self) -> Mapping[str, ServiceStatus]:

@@ -56,6 +56,8 @@ class ServedCluster:
     commit_facts: CommitFactsCache = field(default_factory=CommitFactsCache)
     """What git here says of commits."""
     usage: SharedUsage = field(default_factory=SharedUsage)
+    unbound_ports: Mapping[int, str] = field(default_factory=dict)
+    """Ports for apps that this server could not listen at, to why."""
 
     @property
     def name(self) -> str:

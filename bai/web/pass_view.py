@@ -82,6 +82,10 @@ class PassView:
         return {each.service: each for each in self.plan.services}
 
     @property
+    def unbound_ports(self) -> Mapping[int, str]:
+        return self._cluster.unbound_ports
+
+    @property
     def store(self) -> Store | None:
         return self._cluster.loop.workspace.existing_store
 

@@ -112,7 +112,7 @@ def project_view_of(
         return ProjectView(user)
     known = {project.name for project in done.repository.of(Project)}
     known |= {ref_of(identity).project for identity in existing} - {""}
-    domains = [proxy.spec.domain for proxy in done.repository.of(AppProxy)]
+    domains = [proxy.spec.domain for proxy in done.repository.of(AppProxy) if proxy.spec.domain]
     return ProjectView(user, known, _others_quotas(user.projects, done.repository), domains)
 
 

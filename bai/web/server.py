@@ -206,6 +206,7 @@ def _monitored(server: uvicorn.Server, loops: ClusterLoops) -> Iterator[None]:
 def open_socket(listen: str, option: str = "--listen", told: str = "answers at http://") -> socket.socket:
     """Raises CommandError where nothing can listen."""
     from bai.controller.log_line import log_line
+    from bai.web.apps.proxy.port_listeners import new_listener
     from schemas.problems.errors.command import CommandError
 
     host, _, port = listen.rpartition(":")
@@ -215,18 +216,10 @@ def open_socket(listen: str, option: str = "--listen", told: str = "answers at h
             why=f"{option}: {listen!r} is no address", hint="write 127.0.0.1:8080 or [::]:8080"
         )
     host = host.strip("[]") or "127.0.0.1"
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
-        found = socket.create_server((host, number), family=family, backlog=2048)
+        found = new_listener(host, number)
     except OSError as error:
         raise CommandError(why=f"{option} {listen}: {_os_error_text(error)}") from None
-    # Connections inherit it. An answer's head and body are two writes: without it the second one waits until
-    # the first one was acknowledged, which the other side puts off for 40 ms.
-    found.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    # Who is gone without a word is noticed also where there is nothing to say: in two hours by default.
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    if hasattr(socket, "TCP_KEEPIDLE"):
-        found.setsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE, 60)
     log_line("", f"{told}{listen.rpartition(':')[0] or host}:{found.getsockname()[1]}")
     return found
 
@@ -235,9 +228,11 @@ def _app_files(apps: AppServing | None) -> int:
     """Files that ways to apps may have open."""
     if apps is None:
         return 0
+    from bai.web.apps.proxy.tcp_ports import MOST_TCP
     from bai.web.apps.proxy.tunnels import OPEN_FILES
+    from schemas.kinds.parts.app_ports import MOST_PORTS
 
-    return OPEN_FILES
+    return OPEN_FILES + 2 * MOST_TCP + 2 * MOST_PORTS
 
 
 def _raise_file_limit(wanted: int) -> None:

@@ -78,7 +78,8 @@ class DialledWay:
 
 @dataclass(eq=False, slots=True)
 class Listening:
-    """A listener's connections. `new_way` gives each of them its own; `say` hears why one failed."""
+    """A listener's connections. `new_way` gives each of them its own; `say` hears why one failed; `admits`:
+    whether whoever has this address may connect."""
 
     listener: socket.socket
     new_way: Callable[[], Way]
@@ -86,7 +87,11 @@ class Listening:
     most: int
     open: int = 0
     dialling: asyncio.Semaphore = field(kw_only=True)
+    admits: Callable[[str], bool] | None = None
     closed: bool = False
+    tasks: set[asyncio.Task[None]] = field(default_factory=set)
+    streams: set[Stream] = field(default_factory=set)
+    """Of connections that are joined."""
 
 
 class Relay:
@@ -107,18 +112,23 @@ class Relay:
 
     def listen(
         self, listener: socket.socket, new_way: Callable[[], Way], say: Callable[[str], None], most: int,
-        dials: int = DIALS_EACH,
+        dials: int = DIALS_EACH, admits: Callable[[str], bool] | None = None,
     ) -> Listening:  # fmt: skip
         """Accept on `listener`, which is the relay's from now on, at most `most` connections at a time, of
-        which at most `dials` are being made."""
+        which at most `dials` are being made; of addresses that `admits` takes, where that is said."""
         listener.setblocking(False)
-        listening = Listening(listener, new_way, say, most, dialling=asyncio.Semaphore(dials))
+        slots = asyncio.Semaphore(dials)
+        listening = Listening(listener, new_way, say, most, dialling=slots, admits=admits)
         self._loop.call_soon_threadsafe(self._begin, listening)
         return listening
 
     def end(self, listening: Listening) -> None:
         """No further connections; those that are open go on."""
         self._loop.call_soon_threadsafe(self._end, listening)
+
+    def end_now(self, listening: Listening, *, cut: bool) -> None:
+        """The same, done when it comes back. `cut`: those that are open end as well."""
+        asyncio.run_coroutine_threadsafe(self._end_now(listening, cut=cut), self._loop).result()
 
     def close(self) -> None:
         asyncio.run_coroutine_threadsafe(self._cut(), self._loop).result()
@@ -140,20 +150,20 @@ class Relay:
             self._loop.remove_reader(listening.listener.fileno())
             listening.listener.close()
 
+    async def _end_now(self, listening: Listening, *, cut: bool) -> None:
+        self._end(listening)
+        if cut:
+            await _ended(listening.tasks, listening.streams)
+
     async def _cut(self) -> None:
         for listening in list(self._listeners):
             self._end(listening)
-        tasks = list(self._tasks)
-        for stream in list(self._streams):
-            shut_down(stream)
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await _ended(self._tasks, self._streams)
 
     def _accept(self, listening: Listening) -> None:
         while not listening.closed:
             try:
-                near, _ = listening.listener.accept()
+                near, peer = listening.listener.accept()
             except (BlockingIOError, InterruptedError, ConnectionAbortedError):
                 return
             except OSError as error:
@@ -163,6 +173,9 @@ class Relay:
                 self._loop.remove_reader(listening.listener.fileno())
                 self._loop.call_later(_PAUSE, self._begin, listening)
                 return
+            if listening.admits is not None and not listening.admits(peer[0]):
+                near.close()
+                continue
             if self._open >= self._most or listening.open >= listening.most:
                 listening.say("there are too many connections")
                 near.close()
@@ -170,8 +183,9 @@ class Relay:
             self._open += 1
             listening.open += 1
             task = self._loop.create_task(self._serve(listening, near))
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            for tasks in (self._tasks, listening.tasks):
+                tasks.add(task)
+                task.add_done_callback(tasks.discard)
 
     async def _serve(self, listening: Listening, near: socket.socket) -> None:
         way = listening.new_way()
@@ -187,15 +201,16 @@ class Relay:
             raise
         else:
             try:
-                await self._join(near, far, way)
+                await self._join(listening, near, far, way)
             finally:
                 way.over()
         finally:
             self._open -= 1
             listening.open -= 1
 
-    async def _join(self, near: socket.socket, far: Stream, way: Way) -> None:
-        self._streams |= {near, far}
+    async def _join(self, listening: Listening, near: socket.socket, far: Stream, way: Way) -> None:
+        for streams in (self._streams, listening.streams):
+            streams |= {near, far}
         try:
             if isinstance(far, socket.socket) and not isinstance(far, ssl.SSLSocket):
                 await _join_sockets(self._loop, near, far, way.answered)
@@ -203,9 +218,20 @@ class Relay:
                 near.setblocking(True)
                 await _join_in_threads(self._loop, near, far)
         finally:
-            self._streams -= {near, far}
+            for streams in (self._streams, listening.streams):
+                streams -= {near, far}
             near.close()
             far.close()
+
+
+async def _ended(tasks: set[asyncio.Task[None]], streams: set[Stream]) -> None:
+    """When connections have been cut."""
+    them = list(tasks)
+    for stream in list(streams):
+        shut_down(stream)
+    for task in them:
+        task.cancel()
+    await asyncio.gather(*them, return_exceptions=True)
 
 
 class _Diallers:

@@ -16,7 +16,16 @@ from reconciler.values.records import Ghost, Phase, Recorded, Result
 from reconciler.values.rollout import Provision
 from reconciler.values.services.pattern import drain_of, replica_ref
 from reconciler.values.session_phase import ENDED, UNFINISHED
-from reconciler.values.sides import ImageSide, NodeSide, Pull, ServiceSide, SessionSide, Side, VolumeSide
+from reconciler.values.sides import (
+    AppProxySide,
+    ImageSide,
+    NodeSide,
+    Pull,
+    ServiceSide,
+    SessionSide,
+    Side,
+    VolumeSide,
+)
 from reconciler.values.volume_folders import trash_entry
 from schemas.values.resource_ref import identity_of, ref_of
 
@@ -243,6 +252,8 @@ def _record_step(action: Action, plan: Plan, side: Side, phase: Phase | None = N
         record = _session_record(record, side, phase or cast(Phase, side.phase))
     if isinstance(side, ServiceSide):
         record = replace(record, service=side.state)
+    if isinstance(side, AppProxySide):
+        record = replace(record, app_ports=side.app_ports)
     return Step("record", action.id, record=record)
 
 

@@ -26,6 +26,8 @@ from schemas.values.resource_ref import ref_of
 _OF_SESSIONS = frozenset({"existing", "balances", "readiness", "rollout_orders", "scales"})
 """Of what is there, what exists, sessions among it, what only the planner reads of those that ended, and what
 services become sessions by."""
+_APART = frozenset({"Session", "AppProxy"})
+"""What is recorded of these changes nothing for other sessions: an AppProxy's has the ports of all apps."""
 
 
 def prepare(request: PlanRequest) -> PlanContext:
@@ -87,7 +89,7 @@ def _around_sessions(
         (desired.repo, desired.cluster, repository.stores, request.options, scope, rollout),
         (repository.without_sessions, tuple(repository.machines.values())),
         tuple(getattr(actual, each.name) for each in fields(actual) if each.name not in _OF_SESSIONS),
-        tuple(each for identity, each in actual.existing.items() if ref_of(identity).kind != "Session"),
+        tuple(each for identity, each in actual.existing.items() if ref_of(identity).kind not in _APART),
     )
 
 

@@ -59,6 +59,7 @@ def resource_row(record: Recorded) -> dict[str, Any]:
     row["ghosts"] = to_json([dataclasses.asdict(ghost) for ghost in record.ghosts])
     row["account"] = to_json(dataclasses.asdict(record.account)) if record.account else None
     row["service"] = None if record.service == NO_STATE else to_json(state_to_json(record.service))
+    row["app_ports"] = to_json(dict(record.app_ports)) if record.app_ports else None
     return row
 
 
@@ -73,6 +74,7 @@ def record_from_row(row: Row) -> Recorded:
     data["ghosts"] = () if ghosts == "[]" else tuple(Ghost(**ghost) for ghost in json.loads(ghosts))
     data["account"] = Account(**json.loads(row["account"])) if row["account"] else None
     data["service"] = state_from_json(json.loads(row["service"])) if row["service"] else NO_STATE
+    data["app_ports"] = json.loads(row["app_ports"]) if row["app_ports"] else {}
     data["protected"] = bool(row["protected"])
     del data["version"]
     return Recorded(**data)

@@ -90,6 +90,8 @@ class Recorded:
     """None before it was placed, and where the record was made from labels."""
     service: ServiceState = NO_STATE
     """Of a service; empty for every other kind."""
+    app_ports: Mapping[str, int] = field(default_factory=dict)
+    """Of an AppProxy: app (identity of its session or service, a space, its name) → port of the host."""
 
 
 @dataclass(frozen=True, slots=True)

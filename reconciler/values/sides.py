@@ -107,7 +107,16 @@ class ServiceSide(Side):
     state: ServiceState = NO_STATE
 
 
-AnySide = SessionSide | ImageSide | VolumeSide | NodeSide | ServiceSide | Side
+@dataclass(frozen=True, slots=True)
+class AppProxySide(Side):
+    """An AppProxy."""
+
+    app_ports: Mapping[str, int] = field(default_factory=dict)
+    """App (identity of its session or service, a space, its name) → port of the host; left out of the JSON
+    where none has any."""
+
+
+AnySide = SessionSide | ImageSide | VolumeSide | NodeSide | ServiceSide | AppProxySide | Side
 
 _SIDES: Mapping[str, type[AnySide]] = {
     "Session": SessionSide,
@@ -116,6 +125,7 @@ _SIDES: Mapping[str, type[AnySide]] = {
     "Volume": VolumeSide,
     "Node": NodeSide,
     "Service": ServiceSide,
+    "AppProxy": AppProxySide,
 }
 
 

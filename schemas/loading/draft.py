@@ -13,6 +13,7 @@ from schemas.rules.membership import OtherDocuments, check_membership, session_i
 from schemas.rules.references import ReferenceIndex
 from schemas.rules.services.measure_rules import measure_rules
 from schemas.rules.services.template_rules import in_service, probe_rules, session_name_rules
+from schemas.rules.sessions.app_rules import named_port_rules
 from schemas.values.envelope import Resource
 
 
@@ -43,7 +44,9 @@ class Surroundings:
 
     def _session_issues(self, session: Session, *, clear: bool) -> list[Issue]:
         dangling = list(self.names.dangling(session))
-        return dangling if dangling or not clear else list(session_issues(session, self.others))
+        if dangling or not clear:
+            return dangling
+        return [*session_issues(session, self.others), *named_port_rules(self.repository, session)]
 
     def _service_issues(self, service: Service, *, clear: bool) -> list[Issue]:
         pattern = self.repository.patterns.get(service.identity)

@@ -100,6 +100,19 @@ class Repository:
     def _app_proxies(self) -> Mapping[str | None, AppProxy]:
         return {self.cluster_of(proxy): proxy for proxy in reversed(list(self.of(AppProxy)))}
 
+    @cached_property
+    def apps_by_port(self) -> Mapping[tuple[str | None, int], Sequence[tuple[str, str]]]:
+        """Cluster and port of its AppProxy's host → the apps whose documents name it: identity of the session
+        or service, and the app's name."""
+        found: dict[tuple[str | None, int], list[tuple[str, str]]] = {}
+        sessions = ((each.identity, each) for each in self.of(Session))
+        for identity, session in (*sessions, *self.patterns.items()):
+            for name, rules in session.spec.apps.items():
+                if isinstance(rules.port, int):
+                    key = self.cluster_of(session), rules.port
+                    found.setdefault(key, []).append((identity, name))
+        return found
+
     def group_of(self, session: Session | Service) -> ResourceGroup | None:
         """The group that a session, or each replica of a service, queues in: its choice, the only cluster's
         default, or the only group."""

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from reconciler.values.records import Recorded
     from reconciler.values.state import Existing
     from reconciler.workspace.workspace import Workspace
+    from schemas.kinds.app_proxy import AppProxy
 
 SHORTEST_POLL, LONGEST_POLL = 0.05, 1.0
 """Seconds between two looks at the store: at first, and at most."""
@@ -248,6 +249,15 @@ def _waiting_reason(workspace: Workspace, record: Recorded | None, identity: str
     return f"{record.phase}: {wait_line(waits.get(identity)) or record.reason}".rstrip(": ")
 
 
+def _app_ports(workspace: Workspace, proxy: AppProxy | None) -> Mapping[str, int]:
+    """Those that the AppProxy's record has."""
+    store = workspace.existing_store
+    if proxy is None or store is None:
+        return {}
+    record = store.recorded(workspace.cluster.name, proxy.kind).get(proxy.identity)
+    return record.app_ports if record is not None else {}
+
+
 def _attach_or_follow(workspace: Workspace, session: Existing) -> int:
     """Its terminal, or its output until it ends."""
     from bai.cli.output import standard_input
@@ -258,7 +268,7 @@ def _attach_or_follow(workspace: Workspace, session: Existing) -> int:
     kernels = {kernel.labels.kernel: kernel for kernel in session.kernels}
     if session.phase == "RUNNING":
         proxy = workspace.repository.app_proxy_of(workspace.cluster.name)
-        print_app_urls(recorded_app_urls(proxy, session.recorded))
+        print_app_urls(recorded_app_urls(proxy, session.recorded, _app_ports(workspace, proxy)))
     main = kernels.get("main1")
     if main is None:
         typer.echo(f"{session.id}: {session.phase} {session.reason}".rstrip(), err=True)

@@ -17,7 +17,6 @@ from bai.queries.models import AppsQuery
 from bai.queries.names.resource_names import suggest_names
 from bai.render.humanize import clean, join_limited
 from reconciler.values.session_phase import ENDED
-from schemas.kinds.parts.apps import APP_PROTOCOLS
 from schemas.problems.errors.command import CommandError, NoSuchResource
 from schemas.problems.errors.server import ServerError
 from schemas.values.resource_ref import ref_of
@@ -33,8 +32,8 @@ _PROXY_EXAMPLE = (
     ' spec: {url: "https://*.apps.example"}}`'
 )
 _PORT_EXAMPLE = "add `ports: [{name: jupyter, port: 8888}]` to its spec"
-_URL = re.compile(r"https?://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[\x21-\x7e]*)?", re.ASCII)
-"""What is handed to a browser, which would also take files and scripts."""
+_URL = re.compile(r"(https?|tcp)://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[\x21-\x7e]*)?", re.ASCII)
+"""What is printed; but for `tcp`, it is handed to a browser, which would also take files and scripts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +71,11 @@ def find_app(settings: Settings, session: str, name: str) -> FoundApp:
     if phase in ENDED:
         raise CommandError(why=f"{clean(identity)} has ended: it is {phase}")
     chosen = name or ports[0]
+    if why := _unmapped(facts.get("apps"), chosen):
+        raise CommandError(
+            why=f"{clean(chosen)} of {clean(identity)} has no port: {clean(why)}",
+            hint="widen the range in spec.ports of the AppProxy, or use `bai port-forward`",
+        )
     return FoundApp(identity, chosen, checked_url(apps.get(chosen, "")), phase)
 
 
@@ -95,7 +99,10 @@ def make_link(remote: RemoteCluster, app: FoundApp, seconds: int) -> AppLink:
 def _require_ports(identity: str, ports: list[str]) -> None:
     if not ports:
         hint = f"{_PORT_EXAMPLE}, or reach any port with `bai port-forward`"
-        raise CommandError(why=f"{clean(identity)} names no port with protocol http or https", hint=hint)
+        raise CommandError(
+            why=f"{clean(identity)} names no port with protocol http or https, and no public one with tcp",
+            hint=hint,
+        )
 
 
 def checked_url(url: object) -> str:
@@ -112,12 +119,18 @@ def _names(value: object) -> list[str]:
 def app_urls(value: object) -> dict[str, str]:
     """App to URL, of `apps` as JSON has them."""
     apps = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-    return {str(each.get("name")): str(each.get("url")) for each in apps}
+    return {str(each.get("name")): str(each.get("url")) for each in apps if each.get("url")}
+
+
+def _unmapped(value: object, name: str) -> str:
+    """Why the app of this name has no port, of `apps` as JSON has them; empty where it has a URL."""
+    apps = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
+    return next((str(each.get("unmapped") or "") for each in apps if each.get("name") == name), "")
 
 
 def show_in_browser(url: str) -> bool:
     """Whether a browser with windows has taken it."""
-    return _has_display() and webbrowser.open(url)
+    return not url.startswith("tcp:") and _has_display() and webbrowser.open(url)
 
 
 def _has_display() -> bool:
@@ -132,16 +145,13 @@ def print_app_urls(urls: Mapping[str, str]) -> None:
         typer.echo(clean(f"{name}: {url}"), err=True)
 
 
-def recorded_app_urls(proxy: AppProxy | None, record: Recorded) -> dict[str, str]:
-    """Of a session as it was applied: app to URL."""
-    from reconciler.values.apps.app import app_label
+def recorded_app_urls(proxy: AppProxy | None, record: Recorded, ports: Mapping[str, int]) -> dict[str, str]:
+    """Of a session as it was applied: app to URL. `ports`: as the AppProxy's record has them."""
+    from reconciler.values.apps.app import session_apps
+    from reconciler.values.apps.ports import PortMap
+    from reconciler.values.documents.recorded_documents import recorded_session
 
-    ref, spec = ref_of(record.resource), record.document.get("spec")
-    ports = spec.get("ports") if isinstance(spec, Mapping) else None
-    if proxy is None or not isinstance(ports, list | tuple):
+    session = recorded_session(record.document)
+    if proxy is None or session is None:
         return {}
-    return {
-        str(port["name"]): proxy.spec.url_of(app_label(str(port["name"]), ref.name, ref.project))
-        for port in ports
-        if port.get("protocol", "http") in APP_PROTOCOLS
-    }
+    return {app.name: app.url for app in session_apps(proxy, session, None, PortMap(ports)) if app.url}

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from bai.render.humanize import join_limited
 from bai.render.resources.services import ServiceFacts
 from reconciler.values.apps.app import service_apps
+from reconciler.values.apps.ports import port_map
 from reconciler.values.apps.standing import standing_of
 from reconciler.values.documents.service_replicas import replica_of
 
@@ -30,18 +31,18 @@ def service_facts(view: ClusterView, identity: str) -> ServiceFacts:
         item=actual.existing.get(identity),
         status=status,
         nodes={each: nodes for each in sessions if (nodes := _nodes(actual.existing.get(each)))},
-        apps=_apps(view.desired, identity, status),
+        apps=_apps(view.desired, actual, identity, status),
         order=_order(actual, identity, status),
     )
 
 
-def _apps(desired: Desired, identity: str, status: ServiceStatus | None) -> tuple[App, ...]:
+def _apps(desired: Desired, actual: Actual, identity: str, status: ServiceStatus | None) -> tuple[App, ...]:
     """Under the URLs of the service itself, where its cluster has an AppProxy."""
     pattern = desired.services.get(identity)
     proxy = desired.repository.app_proxy_of(desired.cluster) if pattern is not None else None
     if pattern is None or proxy is None:
         return ()
-    return tuple(service_apps(proxy, pattern, standing_of(status)))
+    return tuple(service_apps(proxy, pattern, standing_of(status), port_map(desired, actual)))
 
 
 def _nodes(item: Existing | None) -> str:

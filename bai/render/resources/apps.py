@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from bai.render.humanize import clean
@@ -30,11 +30,30 @@ def openers(app: App) -> str:
             return "everybody, without a login"
 
 
+def app_place(app: App) -> str:
+    """Its URL; why it has none, otherwise."""
+    return app.url or clean(f"no port: {app.unmapped}")
+
+
+def unbound_port(app: App, unbound: Mapping[int, str]) -> str:
+    """That the server could not listen at its port, and why; empty where it could. `unbound`: port to why."""
+    number = app.url.rpartition(":")[2]
+    why = unbound.get(int(number)) if number.isdecimal() else None
+    return f"the server cannot listen at port {number}: {why}" if why else ""
+
+
 def app_lines(apps: Iterable[App]) -> list[str]:
     """A line for each."""
-    return [f"{clean(app.name)}  {app.url}  {app_state(app)}, for {clean(openers(app))}" for app in apps]
+    return [
+        f"{clean(app.name)}  {app_place(app)}  {app_state(app)}, for {clean(openers(app))}" for app in apps
+    ]
 
 
 def apps_json(apps: Iterable[App]) -> list[dict[str, object]]:
     """For programs."""
-    return [{"name": app.name, "url": app.url, "access": app.access} for app in apps]
+    return [_app_json(app) for app in apps]
+
+
+def _app_json(app: App) -> dict[str, object]:
+    shown: dict[str, object] = {"name": app.name, "url": app.url, "access": app.access}
+    return shown | ({"unmapped": app.unmapped} if app.unmapped else {})

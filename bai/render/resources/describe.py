@@ -14,7 +14,7 @@ from bai.render.nodes.picture_text import ASCII, draw_node
 from bai.render.nodes.rows import running_placements
 from bai.render.plan.placements import kernel_cores, kernel_devices, kernel_memory
 from bai.render.plan.waits import wait_lines
-from bai.render.resources.apps import app_state, apps_json, openers
+from bai.render.resources.apps import app_place, app_state, apps_json, openers, unbound_port
 from bai.render.resources.document import document_lines
 from bai.render.resources.services import ServiceFacts, service_json, service_lines
 from bai.render.resources.status import UNAPPLIED, kernels_json, session_note
@@ -56,6 +56,8 @@ class Description:
     apps: tuple[App, ...] = ()
     app_ports: tuple[str, ...] = ()
     """Names of ports that would have a URL where there is an AppProxy."""
+    unbound_ports: Mapping[int, str] = field(default_factory=dict)
+    """Ports for apps that the server could not listen at, to why."""
     service: ServiceFacts | None = None
     """Of a service: how it stands."""
 
@@ -133,8 +135,10 @@ def _apps(found: Description) -> Iterator[Text]:
     yield Text("")
     yield Text("Apps", "bold underline")
     for app in found.apps:
-        yield Text(f"  {clean(app.name)}", "bold").append(f"  {app.url}", "not bold")
+        yield Text(f"  {clean(app.name)}", "bold").append(f"  {app_place(app)}", "not bold")
         yield Text(f"    state   {app_state(app)}")
+        if why := unbound_port(app, found.unbound_ports):
+            yield Text(f"    closed  {clean(why)}")
         yield Text(f"    open to {clean(openers(app))}")
     if not found.apps:
         yield Text("  no URL: the cluster has no AppProxy")
@@ -264,7 +268,11 @@ def description_json(found: Description) -> dict[str, object]:
         shown["folder"] = volume_json(found.folder, found.seen)
     if found.app_ports:
         shown["apps"] = [
-            {**shown_app, "state": app_state(app)}
+            {
+                **shown_app,
+                "state": app_state(app),
+                **({"closed": why} if (why := unbound_port(app, found.unbound_ports)) else {}),
+            }
             for app, shown_app in zip(found.apps, apps_json(found.apps), strict=True)
         ]
     shown |= found.facts

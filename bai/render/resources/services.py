@@ -58,7 +58,7 @@ class ServiceFacts:
 def service_cells(found: ServiceFacts) -> tuple[str, ...]:
     """By COLUMNS."""
     ref, status = ref_of(found.id), found.status
-    urls = " ".join(app.url for app in found.apps)
+    urls = " ".join(app.url for app in found.apps if app.url)
     if status is None:
         return (ref.name, ref.project, "", "", "", found.state.stable, _unplanned_words(found), "", urls)
     return (

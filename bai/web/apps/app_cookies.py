@@ -35,6 +35,14 @@ _OURS = frozenset(
     for name in (APP, BEGUN, LOGIN, BROWSER)
     for secure in (False, True)
 )
+PREFIX_OF_PORT = "p{port}-"
+"""What the names of an app's cookies begin with in a browser, where the app is reached by a port: browsers
+send all cookies of a host to all its ports."""
+
+
+def cookie_name(name: str, port: int) -> str:
+    """Of one of ours, for an app at this port of a host; 0: at a name of its own."""
+    return f"{name}-{port}" if port else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +94,15 @@ def without_ours(sent: Sequence[bytes]) -> bytes:
     parts = whole.split(b";")
     kept = [part for part in parts if part.partition(b"=")[0].strip(b" \t") not in _OURS]
     return whole if len(kept) == len(parts) else b";".join(kept).strip(b" \t")
+
+
+def of_port(sent: Sequence[bytes], port: int) -> bytes:
+    """What the app at this port gets of `Cookie` headers: those that it has set itself, as it has named
+    them."""
+    prefix = PREFIX_OF_PORT.format(port=port).encode()
+    parts = (part.strip(b" \t") for part in b";".join(sent).split(b";"))
+    own = (part.removeprefix(prefix) for part in parts if part.startswith(prefix))
+    return b"; ".join(part for part in own if b"=" in part)
 
 
 def set_cookie(name: str, value: str, lifetime: float, *, secure: bool) -> tuple[bytes, bytes]:

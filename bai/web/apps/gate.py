@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import parse_qs
 
 from bai.web.apps.answers import Answer, Headers, Notice, notice
-from bai.web.apps.app_cookies import APP, AppCookies, set_cookie, without_ours
+from bai.web.apps.app_cookies import APP, AppCookies, cookie_name, of_port, set_cookie, without_ours
 from bai.web.apps.decision import NO_SUCH_APP, Asker, Login, Pass, Refuse, decide
 from bai.web.apps.request_head import BadRequest, RequestHead, is_reserved, read_head
 from bai.web.apps.reserved_paths import ReservedPaths, ReservedRequest
@@ -69,17 +69,20 @@ class Gate:
             head = read_head(scope["headers"])
         except BadRequest as error:
             return notice(400, Notice("This cannot be asked", [f"{error}."]), html=False)
-        found = self._table.at(head.request.host)
+        host = head.request.host
+        found = self._table.at_port(head.port, host) if head.port else self._table.at(host)
         if found is None:
-            return notice(404, Notice("No app has this address"), html=head.request.html)
-        visit = await self._visitors.visit(head, secure=found.site.secure)
+            return notice(
+                421 if head.port else 404, Notice("No app has this address"), html=head.request.html
+            )
+        visit = await self._visitors.visit(head, secure=found.secure)
         if is_reserved(head.request.uri):
             return await self._reserved.answer(ReservedRequest(head, found, visit.asker))
         return self._decided(head, found, visit, answered=path == "/check")
 
     def _decided(self, head: RequestHead, found: FoundApp, visit: Visit, *, answered: bool) -> Answer:
         request, app = head.request, found.app
-        origin = found.site.origin(request.host)
+        origin = found.origin(request.host)
         decision = decide(request, origin, app, found.owners, visit.asker, self._clock())
         match decision:
             case Login(stale):
@@ -100,7 +103,8 @@ class Gate:
         ]  # fmt: skip
         if app.kind == "Service":
             passed.append((b"bai-balanced", b"yes"))
-        if cookies := without_ours(head.cookies):
+        cookies = of_port(head.cookies, found.port) if found.port else without_ours(head.cookies)
+        if cookies:
             passed.append((b"bai-cookie", cookies))
         if visit.authorization:
             passed.append((b"bai-authorization", visit.authorization))
@@ -138,8 +142,8 @@ def create_gate(
 
 def _refused(status: int, why: str, asker: Asker, found: FoundApp, *, leave: bool, html: bool) -> Answer:
     """A login that is of no more use is taken away."""
-    secure = found.site.secure
-    gone: Headers = (set_cookie(APP, "", 0, secure=secure),) if leave else ()
+    name = cookie_name(APP, found.port)
+    gone: Headers = (set_cookie(name, "", 0, secure=found.secure),) if leave else ()
     who = [f"You are {asker.principal.name}."] if asker.principal is not None else []
     title = "There is no such app" if why == NO_SUCH_APP else "This is not for you"
     onward = ("Log in", "/") if leave else None

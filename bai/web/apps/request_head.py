@@ -12,12 +12,14 @@ from urllib.parse import unquote_to_bytes
 
 from bai.web.apps.decision import AppRequest
 from bai.web.panel.access.same_origin import local_path
+from schemas.values.naturals import parse_natural
 
 RESERVED = "/.bai/"
 """Below this path of each app, the gate answers."""
 _ONCE = frozenset(
     {
         b"x-forwarded-method", b"x-forwarded-uri", b"x-forwarded-host", b"x-forwarded-for", b"bai-upgrade",
+        b"bai-port",
         b"origin", b"sec-fetch-site", b"sec-fetch-mode", b"sec-fetch-dest", b"authorization",
     }
 )  # fmt: skip
@@ -35,12 +37,13 @@ class BadRequest(Exception):
 @dataclass(frozen=True, slots=True)
 class RequestHead:
     """`cookies`: each `Cookie` header; `authorization` as it came, empty without; `peer`: the client's
-    address."""
+    address; `port`: at which the connection arrived, where that says which app it is for, else 0."""
 
     request: AppRequest
     cookies: Sequence[bytes]
     authorization: bytes
     peer: str
+    port: int = 0
 
 
 def read_head(headers: Iterable[tuple[bytes, bytes]]) -> RequestHead:
@@ -61,15 +64,18 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> RequestHead:
     method, host = said.get(b"x-forwarded-method", ""), said.get(b"x-forwarded-host", "").lower()
     uri = said.get(b"x-forwarded-uri", "")
     websocket = said.get(b"bai-upgrade", "").lower() == "websocket"
+    port = parse_natural(said.get(b"bai-port") or "0", 65_535)
     known = _METHOD.fullmatch(method) and (websocket or method not in _REFUSED_METHODS)
-    if not known or not _HOST.fullmatch(host) or not uri.startswith("/"):
+    if port is None or not known or not _HOST.fullmatch(host) or not uri.startswith("/"):
         raise BadRequest("this is nothing that an app can be asked")
     request = AppRequest(
         method, host, uri, said.get(b"origin", ""), said.get(b"sec-fetch-site", ""),
         said.get(b"sec-fetch-mode", ""), said.get(b"sec-fetch-dest", ""), websocket,
         b"text/html" in accept.lower() and method in ("GET", "HEAD") and not websocket,
     )  # fmt: skip
-    return RequestHead(request, cookies, once.get(b"authorization", b""), said.get(b"x-forwarded-for", ""))
+    return RequestHead(
+        request, cookies, once.get(b"authorization", b""), said.get(b"x-forwarded-for", ""), port
+    )
 
 
 def is_reserved(uri: str) -> bool:

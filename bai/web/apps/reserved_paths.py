@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 from starlette.concurrency import run_in_threadpool
 
 from bai.web.apps.answers import Answer, Notice, notice, redirect
-from bai.web.apps.app_cookies import APP, BEGUN, AppCookies, AppLogin, cookie_of, set_cookie
+from bai.web.apps.app_cookies import APP, BEGUN, AppCookies, AppLogin, cookie_name, cookie_of, set_cookie
 from bai.web.apps.codes_and_links import AppLinks, LoginCodes
 from bai.web.apps.decision import ELSEWHERE, LINK_ENDED, Asker, LinkVisitor, foreign, link_opens, refusal
 from bai.web.apps.request_head import RESERVED, onward_path
@@ -50,7 +50,11 @@ class ReservedRequest:
 
     @property
     def secure(self) -> bool:
-        return self.found.site.secure
+        return self.found.secure
+
+    def cookie(self, name: str) -> str:
+        """One of ours, as it is named here."""
+        return cookie_name(name, self.found.port)
 
     def field(self, name: str) -> str:
         """Of the query; empty for none, and for two."""
@@ -74,19 +78,21 @@ class ReservedPaths:
 
     def lead_to_login(self, head: RequestHead, found: FoundApp) -> Answer:
         """To the panel, and from there back; the browser remembers that it has begun."""
-        host, secure = head.request.host, found.site.secure
-        held = self._codes.browser_cookie(host, cookie_of(head.cookies, BEGUN, secure=secure))
-        onward = found.site.origin(host) + onward_path(head.request.uri)
+        host, secure = head.request.host, found.secure
+        held = self._codes.browser_cookie(
+            host, cookie_of(head.cookies, cookie_name(BEGUN, found.port), secure=secure)
+        )
+        onward = found.origin(host) + onward_path(head.request.uri)
         if len(quote(onward, safe="")) > LONGEST_ONWARD:
-            onward = found.site.origin(host) + "/"
+            onward = found.origin(host) + "/"
         query = urlencode({"to": onward, "browser": self._codes.browser(host, held)})
-        cookie = set_cookie(BEGUN, held, BEGUN_LIFETIME, secure=secure)
+        cookie = set_cookie(cookie_name(BEGUN, found.port), held, BEGUN_LIFETIME, secure=secure)
         return redirect(f"{self.public_url}/apps/open?{query}", (cookie,))
 
     async def answer(self, asked: ReservedRequest) -> Answer:
         """Whom it lets in nowhere does not hear whether there is such an app."""
         request = asked.head.request
-        path, origin = request.uri.partition("?")[0], asked.found.site.origin(asked.host)
+        path, origin = request.uri.partition("?")[0], asked.found.origin(asked.host)
         if request.websocket or foreign(request, origin, cookie=True):
             return notice(403, Notice(ELSEWHERE), html=request.html)
         if path == OPEN and request.method == "GET" and request.navigates:
@@ -98,7 +104,7 @@ class ReservedPaths:
         return notice(404, Notice(_NOTHING, onward=(_OPEN_APP, "/")), html=request.html)
 
     def _open(self, asked: ReservedRequest) -> Answer:
-        begun = cookie_of(asked.head.cookies, BEGUN, secure=asked.secure)
+        begun = cookie_of(asked.head.cookies, asked.cookie(BEGUN), secure=asked.secure)
         try:
             redeemed = self._codes.redeem(asked.host, asked.field("code"), begun)
             return self._let_in(asked, redeemed.login, onward_path(redeemed.path))
@@ -128,14 +134,14 @@ class ReservedPaths:
         html = asked.head.request.html
         if asked.head.request.method == "GET":
             return notice(200, Notice("Log out of this app?", leave=True), html=html)
-        gone = tuple(set_cookie(name, "", 0, secure=asked.secure) for name in (APP, BEGUN))
+        gone = tuple(set_cookie(asked.cookie(name), "", 0, secure=asked.secure) for name in (APP, BEGUN))
         said = Notice("You are logged out of this app", onward=(_OPEN_APP, "/"))
         return notice(200, said, gone, html=True)
 
     def _let_in(self, asked: ReservedRequest, login: AppLogin, path: str) -> Answer:
         sealed = self._cookies.seal(asked.host, login)
         lifetime = max(0.0, login.until - self._clock())
-        return redirect(path, (set_cookie(APP, sealed, lifetime, secure=asked.secure),))
+        return redirect(path, (set_cookie(asked.cookie(APP), sealed, lifetime, secure=asked.secure),))
 
 
 def _write_down(asked: ReservedRequest, app: App, link: LinkVisitor) -> None:

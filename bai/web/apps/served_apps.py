@@ -4,11 +4,13 @@ reached."""
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING
 
-from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings
+from bai.web.apps.mapped_ports import MappedTcp, range_site
+from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings, PortRangeSite
 from bai.web.apps.proxy.node_links import NodeLinks
 from bai.web.apps.proxy.tunnels import Tunnels
 from bai.web.apps.replica_traffic import ReplicaTraffic, place_of
@@ -45,6 +47,7 @@ class ServedApps:
         self._listens = listener is not None
         self._encrypted = settings.certificates is not None
         self._told = ""
+        self._following = threading.Lock()
         self._traffic: dict[str, ReplicaTraffic] = {}
         self.ready: Callable[[str, str], Readiness | None] | None = None
         """How a cluster's replica (identity of its session) answers just now, where that is not for the
@@ -54,6 +57,10 @@ class ServedApps:
             self._dial, say,
         )  # fmt: skip
         self.links = NodeLinks(self.proxy.entry, self.proxy.folder, say)
+        self._tcp = MappedTcp(
+            listener.getsockname()[0] if listener is not None else "", loops.clusters,
+            self.proxy.tunnels.balancer, self._dial, say,
+        )  # fmt: skip
 
     def start(self) -> None:
         """Raises CommandError where Caddy does not start."""
@@ -68,6 +75,7 @@ class ServedApps:
 
     def close(self) -> None:
         self.links.close()
+        self._tcp.close()
         self.proxy.close()
 
     def _on_pass(self, done: ReconcileCycle) -> None:
@@ -76,18 +84,28 @@ class ServedApps:
             self._traffic[done.cluster].follow(done.plan, done.actual)
         if done.desired is None:
             return
-        found = filter(None, map(_url_of, self._loops.clusters.values()))
-        urls = tuple(sorted(set(found)))
-        for name, cluster in self._loops.clusters.items():
+        clusters = self._loops.clusters
+        urls = tuple(sorted(set(filter(None, map(_url_of, clusters.values())))))
+        sites = tuple(filter(None, map(range_site, clusters.values())))
+        for name, cluster in clusters.items():
             self.links.follow(name, _node_of(cluster), cluster.loop.workspace.endpoints(), cluster.loop.leads)
-        self._tell(urls)
-        self.proxy.serve(urls)
+        self._tell(urls, sites)
+        with self._following:
+            self.proxy.serve(urls, sites if self._listens else ())
+            if self._listens:
+                self._tcp.follow()
+            failures = {**self.proxy.failures, **self._tcp.failures}
+        for cluster in clusters.values():
+            cluster.unbound_ports = failures
 
-    def _tell(self, urls: tuple[str, ...]) -> None:
-        told = "" if urls else "no AppProxy says at which URLs they are"
+    def _tell(self, urls: tuple[str, ...], sites: tuple[PortRangeSite, ...]) -> None:
+        told = "" if urls or sites else "no AppProxy says at which URLs they are"
         if urls and not self._listens and not self.links.nodes:
             told = "no AppProxy names a node, and --apps-listen node listens nowhere else"
+        if sites and not self._listens:
+            told = f"ports of {sites[0].host} are mapped where --apps-listen is given an address"
         plain = [url for url in urls if url.startswith("http:")]
+        plain += [f"{site.scheme}://{site.host}" for site in sites if site.scheme == "http"]
         if plain and self._listens and self._encrypted:
             told = f"{plain[0]} is without TLS, and --apps-tls is not off: no browser comes there"
         if told and told != self._told:
@@ -130,7 +148,7 @@ class ServedApps:
 def _url_of(cluster: ServedCluster) -> str:
     """Empty where no document says it."""
     proxy = _proxy_of(cluster)
-    return proxy.spec.url if proxy is not None else ""
+    return (proxy.spec.url or "") if proxy is not None else ""
 
 
 def _node_of(cluster: ServedCluster) -> str:

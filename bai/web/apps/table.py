@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 from bai.queries.resources import owner_names
 from bai.web.cluster_loops import ClusterLoops, ServedCluster
 from reconciler.controller.cycle import ReconcileCycle
-from reconciler.values.apps.app import App, app_label
+from reconciler.values.apps.app import App
 from reconciler.values.apps.directory import AppDirectory
+from reconciler.values.apps.ports import app_key, port_map
 from reconciler.values.apps.standing import ServiceStanding, standings
 from schemas.kinds.app_proxy import AppProxy
-from schemas.kinds.parts.apps import ACCESS_LEVELS
+from schemas.kinds.parts.apps import ACCESS_LEVELS, APP_PROTOCOLS
+from schemas.values.naturals import parse_natural
 
 if TYPE_CHECKING:
     from reconciler.values.services.pattern import ServicePattern
@@ -43,21 +45,14 @@ class AppSite:
         return self.directory.proxy
 
     @cached_property
-    def secure(self) -> bool:
-        """Whether browsers come by HTTPS, whoever ends that."""
-        return self.proxy.spec.url.startswith("https:")
-
-    @cached_property
-    def scheme(self) -> str:
-        return "https" if self.secure else "http"
-
-    @cached_property
     def _ending(self) -> str:
-        return self.proxy.spec.url.partition("*")[2]
+        """Empty where no app has a name of its own."""
+        return (self.proxy.spec.url or "").partition("*")[2]
 
     def covers(self, host: str) -> bool:
-        """Whether an app could have this address."""
-        return host.endswith(self._ending) and "." not in host[: -len(self._ending)]
+        """Whether an app could have this name."""
+        ending = self._ending
+        return bool(ending) and host.endswith(ending) and "." not in host[: -len(ending)]
 
     def at(self, host: str) -> FoundApp:
         """`host` as browsers name it, with its port."""
@@ -65,40 +60,84 @@ class AppSite:
         if known is not None:
             return known
         made = self._look(host.removesuffix(self._ending))
+        if made.app is not None and made.app.host != host:
+            return FoundApp(self, None, frozenset())  # It is reached by a port.
+        if made.app is not None and len(self._found) < _MOST_FOUND:
+            self._found[host] = made
+        return made
+
+    def covers_port(self, number: int) -> bool:
+        """Whether an app of HTTP could have this port."""
+        span = self.proxy.spec.ports.http if self.proxy.spec.ports is not None else None
+        return span is not None and span[0] <= number <= span[1]
+
+    def host_of(self, number: int) -> str:
+        """What browsers say who come to this port."""
+        assert self.proxy.spec.ports is not None
+        return f"{self.proxy.spec.ports.host}:{number}"
+
+    def at_port(self, number: int) -> FoundApp:
+        """What speaks HTTP at this port."""
+        host = self.host_of(number)
+        known = self._found.get(host)
+        if known is not None:
+            return known
+        app = self.directory.at_port(number, self.existing, self.standings)
+        made = self._judged(app if app is not None and app.protocol in APP_PROTOCOLS else None, number)
         if made.app is not None and len(self._found) < _MOST_FOUND:
             self._found[host] = made
         return made
 
     def has(self, name: str) -> bool:
         """Whether there is an app with this host name, without a port."""
+        ports = self.proxy.spec.ports
+        if ports is not None and ports.http is not None and name == ports.host:
+            return True
         domain = f".{self.proxy.spec.domain}"
-        return name.endswith(domain) and self._look(name.removesuffix(domain)).app is not None
+        return (
+            len(domain) > 1
+            and name.endswith(domain)
+            and self._look(name.removesuffix(domain)).app is not None
+        )
 
     def named(self, project: str, session: str, name: str) -> FoundApp:
-        return self._look(app_label(name, session, project))
-
-    def origin(self, host: str) -> str:
-        return f"{self.scheme}://{host}"
+        app = self.directory.named(name, session, project, self.existing, self.standings)
+        by_port = self.directory.ports.numbers.get(app_key(app.identity, name), 0) if app is not None else 0
+        return self._judged(app, by_port)
 
     def _look(self, label: str) -> FoundApp:
-        app = self.directory.find(label, self.existing, self.standings)
+        return self._judged(self.directory.find(label, self.existing, self.standings))
+
+    def _judged(self, app: App | None, port: int = 0) -> FoundApp:
         if app is None:
-            return FoundApp(self, None, frozenset())
+            return FoundApp(self, None, frozenset(), port)
         widest = self.proxy.spec.widest
         if ACCESS_LEVELS.index(app.access) > ACCESS_LEVELS.index(widest):
             app = replace(app, access=widest)
         owners = owner_names({app.owner}, self.repository) if app.owner else frozenset[str]()
-        return FoundApp(self, app, owners)
+        return FoundApp(self, app, owners, port)
 
 
 @dataclass(frozen=True, slots=True)
 class FoundApp:
     """What an address below a site is of; `app` None: of nothing. `owners`: names in lower case by which the
-    owner of its session is known."""
+    owner of its session is known; `port`: of the AppProxy's host, 0 for what has a name of its own."""
 
     site: AppSite
     app: App | None
     owners: Collection[str]
+    port: int = 0
+
+    @property
+    def secure(self) -> bool:
+        """Whether browsers come by HTTPS, whoever ends that."""
+        spec = self.site.proxy.spec
+        if self.port:
+            return spec.ports is not None and spec.ports.tls
+        return (spec.url or "").startswith("https:")
+
+    def origin(self, host: str) -> str:
+        return f"{'https' if self.secure else 'http'}://{host}"
 
 
 class AppTable:
@@ -115,6 +154,20 @@ class AppTable:
             if site is not None and site.covers(host):
                 return site.at(host)
         return None
+
+    def at_port(self, number: int, host: str) -> FoundApp | None:
+        """What a connection that arrived at this port is for, if it names that very host; None for a port,
+        or a host, that none of them could have."""
+        for name in self._loops.clusters:
+            site = self.site(name)
+            if site is not None and site.covers_port(number):
+                return site.at_port(number) if host == site.host_of(number) else None
+        return None
+
+    def addressed(self, address: str) -> FoundApp | None:
+        """What is at an address that somebody has written down: a name, or a host and its port."""
+        number = parse_natural(address.rpartition(":")[2], 65_535) if ":" in address else None
+        return self.at(address) or (self.at_port(number, address) if number else None)
 
     def has(self, name: str) -> bool:
         """Whether there is an app with this host name, on whichever port browsers come."""
@@ -142,12 +195,17 @@ def _site_of(served: ServedCluster, done: ReconcileCycle, before: AppSite | None
     proxy = repository.app_proxy_of(served.name)
     if proxy is None:
         return None
+    ports = port_map(done.desired, done.actual)
     same = (
         before is not None
         and before.proxy is proxy
         and before.sessions is sessions
         and before.services is services
+        and before.directory.ports is ports
     )
-    directory = before.directory if same and before is not None else AppDirectory(proxy, sessions, services)
+    if same and before is not None:
+        directory = before.directory
+    else:
+        directory = AppDirectory(proxy, sessions, services, ports)
     planned = standings(done.plan.services) if done.plan is not None else {}
     return AppSite(served, directory, sessions, services, planned, repository, done.actual.existing)

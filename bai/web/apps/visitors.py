@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from starlette.concurrency import run_in_threadpool
 
-from bai.web.apps.app_cookies import APP, AppCookies, AppLogin, cookie_of
+from bai.web.apps.app_cookies import APP, AppCookies, AppLogin, cookie_name, cookie_of
 from bai.web.apps.decision import NOBODY, Asker, LinkVisitor
 from bai.web.auth.bearer import bearer, is_signed
 from bai.web.auth.grants import Identity
@@ -68,7 +68,7 @@ class AppVisitors:
                 return Visit(Asker(found), b"")
             if _is_ours(token, authenticators):
                 return Visit(NOBODY, b"")
-        sealed = cookie_of(head.cookies, APP, secure=secure)
+        sealed = cookie_of(head.cookies, cookie_name(APP, head.port), secure=secure)
         asker = await self._of_cookie(head.request.host, sealed) if sealed else NOBODY
         return Visit(asker, head.authorization)
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from planner.model.plan_time import PlanTime
 from planner.model.timed_memo import TimedMemo
 from reconciler.plan.actions.action_set import ActionSet
+from reconciler.plan.actions.app_port_actions import add_app_ports
 from reconciler.plan.actions.charges import charge_accounts
 from reconciler.plan.actions.move_actions import move_actions
 from reconciler.plan.actions.resource_actions import resource_actions
@@ -29,13 +30,15 @@ class _ActionMemo(TimedMemo[Action | None]):
 def make_actions(context: PlanContext, decisions: Decisions, placed: PlacementResult) -> ActionSet:
     """From decisions and placements to actions.
 
-    Sessions first, then all else by its documents. Folders of volumes and images on nodes are added to their
-    resources' actions; nodes come last, because one is only provisioned when all that is on it leaves.
+    Sessions first, then all else by its documents. Folders of volumes, ports of apps and images on nodes are
+    added to their resources' actions; nodes come last, because one is only provisioned when all that is on it
+    leaves.
     """
     actions = [*_session_actions(context, decisions, placed), *resource_actions(context)]
     actions, notes = add_folders(context, add_service_states(context, actions))
+    actions, unmapped = add_app_ports(context, actions)
     actions, rollout = add_node_actions(context, add_early_pulls(context, actions))
-    return ActionSet(charge_accounts(context, actions, placed.outcome.groups), rollout, notes)
+    return ActionSet(charge_accounts(context, actions, placed.outcome.groups), rollout, (*notes, *unmapped))
 
 
 def _session_actions(context: PlanContext, decisions: Decisions, placed: PlacementResult) -> Iterator[Action]:

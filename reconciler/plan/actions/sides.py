@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reconciler.values.sides import AnySide, ServiceSide, SessionSide, side_type
+from reconciler.values.sides import AnySide, AppProxySide, ServiceSide, SessionSide, side_type
 from reconciler.values.state import Existing
 from schemas.values.resource_ref import ref_of
 
@@ -15,6 +15,8 @@ def before_side(existing: Existing) -> AnySide:
     record = existing.recorded
     if side_type(kind) is ServiceSide:
         return ServiceSide(record.generation, record.digest, record.document, record.service)
+    if side_type(kind) is AppProxySide:
+        return AppProxySide(record.generation, record.digest, record.document, record.app_ports)
     return side_type(kind)(record.generation, record.digest, record.document)
 
 

@@ -33,9 +33,10 @@ resources = Table(
     Column("account", EscapedText),
     Column("version", EscapedText, nullable=False, server_default=""),
     Column("service", EscapedText),
+    Column("app_ports", EscapedText),
 )
 """`version` is another one with each write of a row; empty where that was before there were versions.
-`service` is JSON, and only of services that something is remembered of."""
+`service` is JSON, and only of services that something is remembered of; so is `app_ports`, of an AppProxy."""
 
 contacts = Table(
     "contacts",

@@ -1,4 +1,4 @@
-"""Apps: ports of sessions and services that people open by a URL. Pure."""
+"""Apps: ports of sessions and services that people open by a URL, and programs by a port of a host. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from schemas.kinds.parts.apps import APP_PROTOCOLS, AppAccess, AppRules
+from reconciler.values.apps.ports import NO_PORTS, PortMap, app_key, app_way
+from schemas.kinds.parts.apps import PORT_KINDS, AppAccess, AppRules
 from schemas.values.resource_ref import identity_of
 
 if TYPE_CHECKING:
@@ -27,9 +28,10 @@ _DEFAULT = AppRules()
 
 @dataclass(frozen=True, slots=True)
 class App:
-    """One app of one session or service. `host`: with the port that browsers name; `port`: of the main
-    container, as the document has it; `kernel`: the main container's id, empty where there is none, and of a
-    service, whose replicas take turns. `session`: the name of either."""
+    """One app of one session or service. `host`, with the port that browsers name, and `url` are empty where
+    it has no port of the AppProxy's host, and `unmapped` says why; `port`: of the main container, as the
+    document has it; `kernel`: the main container's id, empty where there is none, and of a service, whose
+    replicas take turns. `session`: the name of either."""
 
     project: str
     session: str
@@ -47,6 +49,7 @@ class App:
     kind: Literal["Session", "Service"] = "Session"
     hold: float = 0.0
     """Seconds for which a request waits for a replica of a service that may have none."""
+    unmapped: str = ""
 
     @property
     def identity(self) -> str:
@@ -75,28 +78,34 @@ def app_label(name: str, session: str, project: str) -> str:
     return f"{plain[: _LONGEST_LABEL - _HASH - 1].replace(BETWEEN, '-').rstrip('-')}-{digest}"
 
 
-def session_apps(proxy: AppProxy, session: Session, existing: Existing | None) -> Iterator[App]:
-    """Of a session as it is wanted and, where there is one, as it is."""
+def session_apps(
+    proxy: AppProxy, session: Session, existing: Existing | None, ports: PortMap = NO_PORTS
+) -> Iterator[App]:
+    """Of a session as it is wanted and, where there is one, as it is. `ports`: which ones of the AppProxy's
+    host apps have."""
     for port in session.spec.ports:
-        if port.protocol in APP_PROTOCOLS:
-            yield _app(proxy, session, port, existing)
+        wanted = _wanted_app(proxy, session, port, session.identity, ports)
+        if wanted is not None:
+            yield _as_placed(wanted, existing)
 
 
-def service_apps(proxy: AppProxy, pattern: ServicePattern, standing: ServiceStanding) -> Iterator[App]:
+def service_apps(
+    proxy: AppProxy, pattern: ServicePattern, standing: ServiceStanding, ports: PortMap = NO_PORTS
+) -> Iterator[App]:
     """Of a service as it is wanted, and as its replicas answer."""
     for port in pattern.session.spec.ports:
-        if port.protocol in APP_PROTOCOLS:
-            app = _wanted_app(proxy, pattern.session, port)
+        app = _wanted_app(proxy, pattern.session, port, pattern.service.identity, ports)
+        if app is not None:
             yield replace(
                 app, kind="Service", phase=standing.phase, reason=standing.reason, hold=_hold(pattern.service)
             )
 
 
-def _app(proxy: AppProxy, session: Session, port: SessionPort, existing: Existing | None) -> App:
+def _as_placed(app: App, existing: Existing | None) -> App:
     record = existing.recorded if existing is not None else None
     placed = record.placement.kernels if record is not None and record.placement is not None else ()
     return replace(
-        _wanted_app(proxy, session, port),
+        app,
         kernel=record.kernels[0] if record is not None and record.kernels else "",
         node=placed[0].node if placed else "",
         phase=existing.phase if existing is not None else "PENDING",
@@ -104,9 +113,19 @@ def _app(proxy: AppProxy, session: Session, port: SessionPort, existing: Existin
     )
 
 
-def _wanted_app(proxy: AppProxy, session: Session, port: SessionPort) -> App:
-    project = session.project or ""
-    url = proxy.spec.url_of(app_label(port.name, session.name, project))
+def _wanted_app(
+    proxy: AppProxy, session: Session, port: SessionPort, identity: str, ports: PortMap
+) -> App | None:
+    """None for a port that is reached by no URL."""
+    project, rules = session.project or "", session.spec.apps.get(port.name)
+    way = app_way(proxy.spec, port, rules)
+    if not way:
+        return None
+    url, key = proxy.spec.url_of(app_label(port.name, session.name, project)), app_key(identity, port.name)
+    if way == "port":
+        number = ports.numbers.get(key, 0)
+        mapped = proxy.spec.ports
+        url = mapped.url_of(PORT_KINDS[port.protocol], number) if mapped is not None and number else ""
     return App(
         project=project,
         session=session.name,
@@ -115,8 +134,9 @@ def _wanted_app(proxy: AppProxy, session: Session, port: SessionPort) -> App:
         url=url,
         protocol=port.protocol,
         port=port.port,
-        access=session.spec.apps.get(port.name, _DEFAULT).access,
+        access=(rules or _DEFAULT).access,
         owner=session.spec.owner or "",
+        unmapped="" if url else ports.refusals.get(key, "it has no port yet"),
     )
 
 

@@ -1,4 +1,4 @@
-"""Apps by the labels of their host names. Pure."""
+"""Apps by the labels of their host names, and by ports. Pure."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from reconciler.values.apps.app import BETWEEN, App, app_label, service_apps, session_apps
+from reconciler.values.apps.ports import NO_PORTS, PortMap
 from reconciler.values.apps.standing import standing_of
 from schemas.kinds.parts.apps import APP_PROTOCOLS
-from schemas.values.resource_ref import identity_of
+from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:
     from reconciler.values.apps.standing import ServiceStanding
@@ -22,13 +23,14 @@ _PARTS = 3
 
 
 class AppDirectory:
-    """Apps by the labels of their host names, of the sessions and services of one cluster as they are
-    wanted."""
+    """Apps of the sessions and services of one cluster as they are wanted. `ports`: which ones of its
+    AppProxy's host they have."""
 
     def __init__(
-        self, proxy: AppProxy, sessions: Mapping[str, Session], services: Mapping[str, ServicePattern]
-    ) -> None:
-        self.proxy = proxy
+        self, proxy: AppProxy, sessions: Mapping[str, Session], services: Mapping[str, ServicePattern],
+        ports: PortMap = NO_PORTS,
+    ) -> None:  # fmt: skip
+        self.proxy, self.ports = proxy, ports
         self._sessions, self._services = sessions, services
 
     def find(
@@ -36,15 +38,31 @@ class AppDirectory:
     ) -> App | None:
         """`resources`: what is there, `standings`: how services answer, both by identity. A session comes
         before a service of its name."""
-        name, session, project = self._names(label)
+        return self.named(*self._names(label), resources, standings)
+
+    def at_port(
+        self, number: int, resources: Mapping[str, Existing], standings: Mapping[str, ServiceStanding]
+    ) -> App | None:
+        """The app that has this port of the AppProxy's host."""
+        identity, _, name = self.ports.owners().get(number, "").partition(" ")
+        if not name:
+            return None
+        ref = ref_of(identity)
+        return self.named(name, ref.name, ref.project, resources, standings)
+
+    def named(
+        self, name: str, session: str, project: str,
+        resources: Mapping[str, Existing], standings: Mapping[str, ServiceStanding],
+    ) -> App | None:  # fmt: skip
+        """The app of this name of a session or service."""
         identity = identity_of("Session", session, project)
         wanted = self._sessions.get(identity)
         found: Iterable[App] = ()
         if wanted is not None:
-            found = session_apps(self.proxy, wanted, resources.get(identity))
+            found = session_apps(self.proxy, wanted, resources.get(identity), self.ports)
         elif pattern := self._services.get(identity_of("Service", session, project)):
             standing = standings.get(pattern.service.identity) or standing_of(None)
-            found = service_apps(self.proxy, pattern, standing)
+            found = service_apps(self.proxy, pattern, standing, self.ports)
         return next((each for each in found if each.name == name), None)
 
     def _names(self, label: str) -> tuple[str, str, str]:

@@ -80,6 +80,8 @@ class CauseCode(StrEnum):
     """Nodes lack an image that they are to have."""
     ROLLOUT = "rollout"
     """A service has another generation, or one is complete, or given up."""
+    APP_PORTS = "app-ports"
+    """Apps have other ports of their AppProxy's host."""
     PROVISIONING = "provisioning"
     """A node is not what its profile says."""
 

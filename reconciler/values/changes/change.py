@@ -27,6 +27,8 @@ class ChangeKind(StrEnum):
     """A node of its placement is given up."""
     UNFIT_DEVICE = "unfit-device"
     """A device of its placement gets no sessions."""
+    APP_PORT = "app-port"
+    """Where an app is reached at the host of its AppProxy."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,3 +86,8 @@ def unfit_device(device: str) -> Change:
     """A device that gets no sessions."""
     path = f"placement.devices.{device}"
     return Change(path, "fit", "unfit", forces=True, kind=ChangeKind.UNFIT_DEVICE, subject=device)
+
+
+def app_port(app: str, before: str | None, after: str | None) -> Change:
+    """An app, and the URLs with its port before and after."""
+    return Change(f"ports.{app}", before, after, kind=ChangeKind.APP_PORT, subject=app)

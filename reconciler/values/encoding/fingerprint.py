@@ -60,6 +60,8 @@ def _resource_line(each: Existing) -> bytes:
     }
     if record.service != NO_STATE:
         part["service"] = state_to_json(record.service)
+    if record.app_ports:
+        part["app_ports"] = record.app_ports
     return f"{canonical_json(part)}\n".encode()
 
 

@@ -123,7 +123,7 @@ def _action_values(action: Action) -> dict[str, Any]:
 
 def _drop_empty_of_side(side: dict[str, Any]) -> None:
     """One side of an action, without what says nothing."""
-    _drop_empty(side, "ghosts", "account", "folder", "pulls", "provision")
+    _drop_empty(side, "ghosts", "account", "folder", "pulls", "provision", "app_ports")
     if not any(side.get("state", {}).values()):
         side.pop("state", None)
     if "folder" in side:

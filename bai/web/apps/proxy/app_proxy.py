@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import socket
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +18,8 @@ from bai.web.apps.proxy.caddy_config import (
 )
 from bai.web.apps.proxy.caddy_process import CaddyProcess
 from bai.web.apps.proxy.gate_server import GateServer, unix_socket
+from bai.web.apps.proxy.port_listeners import HeldPorts
+from bai.web.apps.proxy.port_sites import PortSite
 from bai.web.apps.proxy.private_folder import private_folder
 from bai.web.apps.proxy.tunnels import Dial, Tunnels
 
@@ -25,6 +27,22 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
 GATE_SOCKET, ENTRY_SOCKET = "gate", "entry"
+
+
+@dataclass(frozen=True, slots=True)
+class PortRangeSite:
+    """A host whose ports, from the `first` to the `last`, are those of apps of HTTP, at `scheme`; `networks`:
+    whose clients may connect."""
+
+    host: str
+    scheme: str
+    networks: tuple[str, ...]
+    first: int
+    last: int
+
+    @property
+    def numbers(self) -> range:
+        return range(self.first, self.last + 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +57,9 @@ class AppProxySettings:
 
 class AppProxyServer:
     """From `start` to `close`. `urls`: of apps (`https://*.apps.example`). `listener`: the socket at which
-    browsers ask, which stays the caller's; None where they come in by nodes alone. `make_gate` is given what
-    knows the ways to kernels' ports, and makes what answers Caddy; `dial` connects to a kernel's port. `say`
-    is given lines for the log.
+    browsers ask, which stays the caller's; mapped ports are at its address; None where they come in by nodes
+    alone. `make_gate` is given what knows the ways to kernels' ports, and makes what answers Caddy; `dial`
+    connects to a kernel's port. `say` is given lines for the log.
 
     `entry`: the unix socket that proxies of nodes are led to; `folder`: this process's alone, until `close`.
     """
@@ -68,14 +86,16 @@ class AppProxyServer:
             certificates = _with_permission(wanted, self._gate.permission_url, listener)
             self.entry = folder / ENTRY_SOCKET
             entry = begun.enter_context(unix_socket(self.entry))
-            listeners = [each.fileno() for each in (listener, entry) if each is not None]
+            self._listeners = [each.fileno() for each in (listener, entry) if each is not None]
             self._config = ProxyConfig(
-                f"fd/{listeners[0]}" if listener is not None else "", tuple(urls), certificates, gate_socket,
-                settings.storage, f"fd/{entry.fileno()}",
+                f"fd/{listener.fileno()}" if listener is not None else "", tuple(urls), certificates,
+                gate_socket, settings.storage, f"fd/{entry.fileno()}",
             )  # fmt: skip
+            self._held = HeldPorts(listener.getsockname()[0] if listener is not None else "", say)
+            begun.callback(self._held.close_others, ())
             config = caddy_config(self._config)
             stamp = _stamp(certificates)
-            self.caddy = CaddyProcess(settings.engine, config, folder, listeners, say, stamp)
+            self.caddy = CaddyProcess(settings.engine, config, folder, self._listeners, say, stamp)
             begun.callback(self.caddy.close)
             self._ending = begun.pop_all()
 
@@ -84,13 +104,30 @@ class AppProxyServer:
         self._gate.start()
         self.caddy.start()
 
-    def serve(self, urls: Iterable[str]) -> None:
-        """Apps are at these URLs from now on, and files of certificates are read again that have changed."""
-        self._config = replace(self._config, urls=tuple(urls))
-        self.caddy.configure(caddy_config(self._config), _stamp(self._config.certificates))
+    @property
+    def failures(self) -> Mapping[int, str]:
+        """Ports that cannot be had to why."""
+        return self._held.failures
+
+    def serve(self, urls: Iterable[str], sites: Sequence[PortRangeSite] = ()) -> None:
+        """Apps are at these URLs and ports from now on, and files of certificates are read again that have
+        changed."""
+        wanted = {number for site in sites for number in site.numbers}
+        held = self._held.hold(wanted)
+        ports = tuple(_port_site(site, held) for site in sites)
+        config = replace(self._config, urls=tuple(urls), ports=ports)
+        listeners = [*self._listeners, *self._held.descriptors]
+        if self.caddy.configure(caddy_config(config), _stamp(config.certificates), listeners):
+            self._config = config
+            self._held.close_others(wanted)
 
     def close(self) -> None:
         self._ending.close()
+
+
+def _port_site(site: PortRangeSite, held: Mapping[int, int]) -> PortSite:
+    listen = tuple(f"fd/{held[number]}" for number in site.numbers if number in held)
+    return PortSite(site.host, site.scheme, site.networks, listen)
 
 
 def _stamp(certificates: Certificates | None) -> str:

@@ -7,13 +7,22 @@ would reach other apps.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
+
+from bai.web.apps.proxy.port_sites import (
+    ARRIVED_AT,
+    OF_THE_HOST,
+    PORT_COOKIE_RULES,
+    PORT_HEADER,
+    PortSite,
+    stranger_routes,
+)
 
 Json = dict[str, Any]
 
@@ -85,16 +94,22 @@ class ProxyConfig:
     entry: str = ""
     grace: float = 5.0
     """Seconds in which requests come to their end when it is told to stop."""
+    ports: tuple[PortSite, ...] = ()
+    """Hosts of which apps are reached by ports."""
 
 
 def caddy_config(config: ProxyConfig) -> Json:
     """What `caddy run --config` reads."""
-    servers: Json = {"apps": _server(config)} if config.listen else {}
+    servers: Json = {}
+    if config.listen:
+        servers["apps"] = _server(config, [config.listen], _name_routes(config))
     if config.entry:
         servers["nodes"] = _nodes_server(config)
+    servers |= {f"ports {site.host}": _port_server(config, site) for site in config.ports if site.listen}
     apps: Json = {"http": {"grace_period": _seconds(config.grace), "servers": servers}}
     if config.certificates is not None:
-        apps["tls"] = _tls(config.certificates, [_host(url) for url in config.urls])
+        hosts = [*map(_host, config.urls), *(site.host for site in config.ports)]
+        apps["tls"] = _tls(config.certificates, list(dict.fromkeys(hosts)))
         apps["pki"] = {"certificate_authorities": {"local": {"install_trust": False}}}
     return {
         "admin": {"disabled": True, "config": {"persist": False}},
@@ -118,18 +133,15 @@ def _host(url: str) -> str:
     return urlsplit(url).netloc.partition(":")[0]
 
 
-def _server(config: ProxyConfig) -> Json:
+def _server(config: ProxyConfig, listen: Sequence[str], routes: list[Json]) -> Json:
     server: Json = {
-        "listen": [config.listen],
+        "listen": list(listen),
         "protocols": ["h1", "h2"] if config.certificates is not None else ["h1"],
         "automatic_https": {"disable": True},
         "read_header_timeout": _seconds(10),
         "idle_timeout": _seconds(120),
         "max_header_bytes": LARGEST_HEAD,
-        "routes": [
-            *(_app_route(config, url) for url in config.urls),
-            {"handle": [_no_app(config)]},
-        ],
+        "routes": routes,
         "errors": {"routes": _error_routes(config)},
     }
     if config.certificates is not None:
@@ -137,20 +149,34 @@ def _server(config: ProxyConfig) -> Json:
     return server
 
 
+def _name_routes(config: ProxyConfig) -> list[Json]:
+    return [*(_app_route(config, url) for url in config.urls), {"handle": [_no_app(config)]}]
+
+
 def _nodes_server(config: ProxyConfig) -> Json:
     """For the proxies of nodes, which end TLS and say in a header of the connection who has come to them."""
-    server = _server(replace(config, listen=config.entry, certificates=None))
     question = _question(config, f"{PERMISSION_PATH}?{{http.request.uri.query}}")
     asked: Json = {"match": [{"host": [PERMISSION_HOST]}], "handle": [question], "terminal": True}
-    return {
-        **server,
-        "listener_wrappers": [{"wrapper": "proxy_protocol"}],
-        "routes": [asked, *server["routes"]],
-    }
+    plain = replace(config, certificates=None)
+    server = _server(plain, [config.entry], [asked, *_name_routes(plain)])
+    return {**server, "listener_wrappers": [{"wrapper": "proxy_protocol"}]}
 
 
 def _app_route(config: ProxyConfig, url: str) -> Json:
-    return {"match": [_is_apps(url)], "handle": _app_handlers(config, url), "terminal": True}
+    handlers = _app_handlers(config, urlsplit(url).scheme)
+    return {"match": [_is_apps(url)], "handle": handlers, "terminal": True}
+
+
+def _port_server(config: ProxyConfig, site: PortSite) -> Json:
+    """Which app is asked follows from the port at which the connection has arrived. Whose address is a number
+    is asked for without a name, and has that one's certificate."""
+    elsewhere = _answer(421, "No app has this address.\n")
+    handlers = _app_handlers(config, site.scheme, by_port=True)
+    routes: list[Json] = [*stranger_routes(site, elsewhere), {"handle": handlers}]
+    server = _server(config, site.listen, routes)
+    for policy in server.get("tls_connection_policies", ()):
+        policy["default_sni"] = site.host
+    return server
 
 
 def _no_app(config: ProxyConfig) -> Json:
@@ -186,8 +212,8 @@ def _tls(certificates: Certificates, hosts: list[str]) -> Json:
             }
 
 
-def _app_handlers(config: ProxyConfig, url: str) -> list[Json]:
-    scheme = urlsplit(url).scheme
+def _app_handlers(config: ProxyConfig, scheme: str, *, by_port: bool = False) -> list[Json]:
+    arrived = {"port": ARRIVED_AT} if by_port else {}
     routes: list[Json] = [
         {
             "match": [{"method": ["CONNECT"]}],
@@ -196,9 +222,9 @@ def _app_handlers(config: ProxyConfig, url: str) -> list[Json]:
         },
         {"handle": [_request_headers({}, _NOT_FROM_CLIENTS)]},
         *_upgrade_routes(),
-        {"handle": [{"handler": "vars", "scheme": scheme, **dict(_SAID.values())}]},
+        {"handle": [{"handler": "vars", "scheme": scheme, **arrived, **dict(_SAID.values())}]},
         {"handle": [_question(config, "/check") | {"handle_response": list(_allowed_responses())}]},
-        {"handle": [_answer_headers()]},
+        {"handle": [_answer_headers(by_port=by_port)]},
         *_proxy_routes(scheme),
     ]
     return [{"handler": "subroute", "routes": routes}]
@@ -234,6 +260,7 @@ def _question(config: ProxyConfig, path: str) -> Json:
         "X-Forwarded-Host": ["{http.request.hostport}"],
         "X-Forwarded-Proto": ["{http.vars.scheme}"],
         "Bai-Upgrade": ["{http.vars.upgrade}"],
+        PORT_HEADER: ["{http.vars.port}"],
     }
     return {
         "handler": "reverse_proxy",
@@ -266,14 +293,14 @@ def _allowed_responses() -> Iterator[Json]:
         }
 
 
-def _answer_headers() -> Json:
+def _answer_headers(*, by_port: bool) -> Json:
     """Deferred: so they hold for what is said before the answer, and for a WebSocket's, too."""
     return {
         "handler": "headers",
         "response": {
             "deferred": True,
-            "delete": ["Clear-Site-Data", "Alt-Svc", "Bai-*"],
-            "replace": {"Set-Cookie": list(_COOKIE_RULES)},
+            "delete": ["Clear-Site-Data", "Alt-Svc", "Bai-*", *(OF_THE_HOST if by_port else ())],
+            "replace": {"Set-Cookie": [*_COOKIE_RULES, *(PORT_COOKIE_RULES if by_port else ())]},
         },
     }
 

@@ -14,7 +14,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -49,7 +49,7 @@ class CaddyProcess:
     descriptors `listeners`. `say` is given lines for the log."""
 
     def __init__(
-        self, engine: Path, config: Mapping[str, Any], folder: Path, listeners: Collection[int],
+        self, engine: Path, config: Mapping[str, Any], folder: Path, listeners: Sequence[int],
         say: Callable[[str], None], stamp: str = "",
     ) -> None:  # fmt: skip
         self._engine = engine
@@ -81,30 +81,35 @@ class CaddyProcess:
             self.close()
             raise CommandError(why=f"Caddy does not start: {self._last_words or 'it says nothing'}")
 
-    def configure(self, config: Mapping[str, Any], stamp: str = "") -> None:
-        """Begun anew where that is another one, or `stamp`, which tells of files that it names: connections
-        wait meanwhile, and what is under way may come to its end for some seconds. What Caddy cannot run with
-        changes nothing, and is said."""
+    def configure(
+        self, config: Mapping[str, Any], stamp: str = "", listeners: Sequence[int] | None = None
+    ) -> bool:
+        """Whether it has, or is about to have, this configuration. Begun anew where that is another one, or
+        `stamp`, which tells of files that it names: connections wait meanwhile, and what is under way may
+        come to its end for some seconds. What Caddy cannot run with changes nothing, and is said."""
         content = _encoded(config)
         wanted = content, stamp
         if wanted in (self._config, self._refused):
-            return
+            return wanted == self._config
         try:
             refusal = self._refusal(content)
             if not refusal:
                 _write_private(self._folder / CONFIG, content)
         except OSError as error:  # A full disk: the next pass tries again.
             self._say(f"goes on as it was: {error.strerror or error}")
-            return
+            return False
         if refusal:
             self._refused = wanted
             self._say(f"goes on as it was: {refusal}")
-            return
+            return False
         self._config, self._refused = wanted, None
+        if listeners is not None:
+            self._listeners = tuple(listeners)
         self._renewing = True
         child = self._child
         if child is not None:
             child.send_signal(signal.SIGTERM)
+        return True
 
     def close(self) -> None:
         """What is under way may come to its end, for some seconds."""

@@ -72,7 +72,7 @@ def _app_at(table: AppTable, address: str) -> tuple[FoundApp | None, str]:
         parts = urlsplit(address)
     except ValueError:
         return None, "/"
-    found = table.at(parts.netloc.lower()) if parts.scheme in ("http", "https") else None
+    found = table.addressed(parts.netloc.lower()) if parts.scheme in ("http", "https") else None
     path = address.partition("//")[2].partition("/")[2]
     return found, onward_path(f"/{path}")
 

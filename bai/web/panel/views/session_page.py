@@ -16,7 +16,7 @@ from bai.render.analysis.efficiency_report import efficiency_lines
 from bai.render.humanize import clean, iso_time, number_ranges
 from bai.render.nodes.rows import running_placements
 from bai.render.plan.placements import kernel_cores, kernel_devices, kernel_memory
-from bai.render.resources.apps import app_state, openers
+from bai.render.resources.apps import app_place, app_state, openers
 from bai.render.resources.document import document_lines
 from bai.render.resources.status import UNAPPLIED, session_note
 from bai.web.panel.blocks import block_kinds, redacted
@@ -62,10 +62,13 @@ class KernelRow:
 
 @dataclass(frozen=True, slots=True)
 class AppRow:
-    """An app: where it is opened, by whom, and whether it can be."""
+    """An app: where it is opened, by whom, and whether it can be. `opens`: whether a browser takes its URL;
+    `place`: that, or why it has none."""
 
     name: str
     url: str
+    place: str
+    opens: bool
     state: str
     openers: str
     access: str
@@ -176,6 +179,8 @@ def _app_row(app: App) -> AppRow:
     return AppRow(
         name=clean(app.name),
         url=app.url,
+        place=app_place(app),
+        opens=app.url.startswith("http"),
         state=app_state(app),
         openers=clean(openers(app)),
         access=app.access,
