@@ -294,6 +294,13 @@ SPECS["Notification"] = {
 SPECS["AppProxy"] = {
     "cluster": "lab",
     "url": "https://*.apps.example:8443",
+    "ports": {
+        "host": "gpu.example",
+        "http": "30000-30099",
+        "tcp": "31000-31099",
+        "from": ["10.0.0.0/8"],
+        "tls": False,
+    },
     "widest": "public",
     "longestLink": "7d",
 }

@@ -56,7 +56,7 @@ def logged_in(lab: AppLab, who: str, *sessions: str) -> PortBrowser:
 
 def test_the_port_says_which_app_it_is_and_the_host_must_agree(lab: AppLab) -> None:
     def told(port: str, host: str) -> Told:
-        return lab.ask(host=host, headers={"Bai-Port": port, "Authorization": "Bearer bai_op"})
+        return lab.ask(host=host, headers={"Bai-Port": port, "Authorization": "Bearer bai_operator"})
 
     passed = told("30003", "gpu.example:30003")
     assert passed.passed and "shared" in passed.headers["bai-upstream"]
@@ -69,11 +69,11 @@ def test_the_port_says_which_app_it_is_and_the_host_must_agree(lab: AppLab) -> N
 
 
 def test_a_login_is_for_one_port(lab: AppLab) -> None:
-    browser = logged_in(lab, "op", "own")
+    browser = logged_in(lab, "operator", "own")
     assert cookie_names(browser.ask("/.bai/leave", at("own"), method="POST", headers={
         "Origin": f"https://{at('own')}", "Sec-Fetch-Site": "same-origin"})) == {
         "__Host-bai-app-30001", "__Host-bai-app-login-30001"}  # fmt: skip
-    browser = logged_in(lab, "op", "own")
+    browser = logged_in(lab, "operator", "own")
     assert browser.ask("/", at("shared")).status == 302, "it has to log in there as well"
     stolen = browser.jar[HOST]["__Host-bai-app-30001"]
     browser.jar[HOST]["__Host-bai-app-30003"] = stolen
@@ -83,7 +83,7 @@ def test_a_login_is_for_one_port(lab: AppLab) -> None:
 
 
 def test_an_app_gets_the_cookies_of_its_port_as_it_has_named_them(lab: AppLab) -> None:
-    browser = logged_in(lab, "op", "own", "shared")
+    browser = logged_in(lab, "operator", "own", "shared")
     browser.jar[HOST] |= {
         "p30001-sid": "mine", "p30003-sid": "others", "p30001-__Host-x": "1", "sid": "nobodys",
         "__Host-bai-login": "panel", "P30001-a": "case",
@@ -117,7 +117,7 @@ def test_cookies_of_a_port(sent: list[bytes], kept: bytes) -> None:
 )
 def test_a_page_of_another_port_asks_for_nothing(lab: AppLab, site: str, said: dict[str, str]) -> None:
     """To a browser, all ports of a host are one site."""
-    browser = logged_in(lab, "op", "own")
+    browser = logged_in(lab, "operator", "own")
     origin = f"https://{at('shared')}"
     told = browser.ask("/", at("own"), headers={**said, "Sec-Fetch-Site": site, "Origin": origin})
     assert told.status == 403
@@ -128,7 +128,7 @@ def test_a_page_of_another_port_asks_for_nothing(lab: AppLab, site: str, said: d
 
 
 def test_a_page_of_another_port_opens_no_websocket(lab: AppLab) -> None:
-    browser = logged_in(lab, "op", "own")
+    browser = logged_in(lab, "operator", "own")
     for said, passes in (
         ({"Origin": f"https://{at('shared')}", "Sec-Fetch-Site": "same-site"}, False),
         ({"Origin": f"https://{at('shared')}"}, False),
@@ -138,7 +138,7 @@ def test_a_page_of_another_port_opens_no_websocket(lab: AppLab) -> None:
 
 
 def test_a_link_of_another_page_leads_to_an_app(lab: AppLab) -> None:
-    browser = logged_in(lab, "op", "own")
+    browser = logged_in(lab, "operator", "own")
     said = {**NAVIGATION, **PAGES, "Sec-Fetch-Site": "same-site"}
     assert browser.ask("/", at("own"), headers=said).passed
 
@@ -154,7 +154,7 @@ def test_who_may_not_open_it_may_not_by_its_port(lab: AppLab) -> None:
 
 def test_the_panel_leads_to_ports_of_apps_alone(lab: AppLab) -> None:
     browser = PortBrowser(lab)
-    browser.log_in("op")
+    browser.log_in("operator")
     for address in ("https://gpu.example:30009/", "https://gpu.example:8443/", "https://evil.example:30001/"):
         query = {"to": address, "browser": "x" * 43}
         assert browser.panel.get("/apps/open", params=query).status_code == 404, address
