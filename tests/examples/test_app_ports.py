@@ -1,4 +1,4 @@
-"""Apps at ports of one host, as the example has them: `bai serve` with the real Caddy and native processes."""
+"""Apps at ports of one host, as the example has them: `bai serve`, the real Caddy, native processes."""
 
 from __future__ import annotations
 
@@ -18,7 +18,12 @@ from tests.harness.bai_process import Command, start_bai
 from tests.harness.ports import free_port
 from tests.waiting import until
 
-PAGE = {"Accept": "text/html", "Sec-Fetch-Site": "none", "Sec-Fetch-Mode": "navigate", "Sec-Fetch-Dest": "document"}
+PAGE = {
+    "Accept": "text/html",
+    "Sec-Fetch-Site": "none",
+    "Sec-Fetch-Mode": "navigate",
+    "Sec-Fetch-Dest": "document",
+}
 """What a browser says when somebody opens an address."""
 
 
@@ -85,8 +90,8 @@ def test_apps_are_reached_by_their_ports(user: User) -> None:
         for old, new in numbers.items():
             text = text.replace(old, new)
         path.write_text(text)
-    copy = (user.folder / "files.yaml").read_text()
-    (user.folder / "other.yaml").write_text(copy.replace("name: files", "name: other"))
+    copy = (user.folder / "files.yaml").read_text().replace("name: files", "name: other")
+    (user.folder / "other.yaml").write_text(copy.replace(numbers["8000"], str(free_port())))
     made = json.loads(user.bai("token", "ada", "--role", "operator", "--format", "json"))
     access = user.folder.parent / "access.yaml"
     access.write_text(yaml.safe_dump({"tokens": [made["line"]]}))
@@ -129,7 +134,12 @@ def _browse(browser: httpx.Client, files: str, other: str) -> None:
     """Its cookies go to all ports of the host, and count at one."""
     assert _is_open(browser.get(files, headers=PAGE))
     assert browser.get(other, headers=PAGE).status_code == 302, "it has to log in there as well"
-    page = {"Origin": other, "Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors", "Sec-Fetch-Dest": "empty"}
+    page = {
+        "Origin": other,
+        "Sec-Fetch-Site": "same-site",
+        "Sec-Fetch-Mode": "cors",
+        "Sec-Fetch-Dest": "empty",
+    }
     assert browser.get(files, headers=page).status_code == 403
     assert browser.post(files, headers={"Origin": other}).status_code == 403
 
@@ -140,5 +150,3 @@ def _shown(user: User, files: str, cache: int) -> None:
     assert files in user.bai("get", "sessions", "-o", "wide")
     assert f"tcp://localhost:{cache}" in user.bai("describe", "service/cache")
     assert f"{cache} ping of Service/examples/cache" in user.bai("describe", "AppProxy/apps")
-
-

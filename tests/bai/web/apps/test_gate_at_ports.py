@@ -1,9 +1,8 @@
-"""Apps by ports of one host at the gate: which app it is, whose cookies count, and which pages are another's."""
+"""Apps by ports of one host at the gate: which app it is, whose cookies count, which pages are another's."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest

@@ -112,7 +112,9 @@ def test_a_host_that_is_an_address_has_a_certificate(tmp_path: Path) -> None:
 
         def trusted() -> bool:
             with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", first), 60) as stream:
-                context = ssl.create_default_context(cafile=str(lab.storage / "pki/authorities/local/root.crt"))
+                context = ssl.create_default_context(
+                    cafile=str(lab.storage / "pki/authorities/local/root.crt")
+                )
                 with context.wrap_socket(stream, server_hostname="127.0.0.1"):
                     return True
             return False
