@@ -171,6 +171,18 @@ def test_apps_with_names_have_a_port_where_they_ask_for_one(lab: Lab) -> None:
     }  # fmt: skip
 
 
+def test_what_has_no_ports_of_its_kind_says_so_and_is_nobodys_warning(lab: Lab) -> None:
+    lab.write({"proxy": PROXY.replace("http: 30000-30001, ", "")})
+    assert not [each for each in lab.plan().warnings if "port" in each]
+    lab.converge()
+    (app,) = apps_of(lab.desired(), lab.actual(), "Session/p/web")
+    assert (app.url, app.unmapped) == ("", "the AppProxy has no ports for http")
+    lab.write({"proxy": PROXY.replace("tcp: 31000-31001", "").replace("30001, }", "30001}")})
+    (app,) = apps_of(lab.desired(), lab.actual(), "Session/p/b")
+    assert (app.url, app.unmapped) == ("", "the AppProxy has no ports for tcp")
+    assert "db of Session/p/b has no port: the AppProxy has no ports for tcp" in lab.plan().warnings
+
+
 def test_a_host_without_ports_any_more_leaves_nothing_behind(lab: Lab) -> None:
     lab.converge()
     lab.write({"proxy": 'apiVersion: bai/v1\nkind: AppProxy\nmetadata: {name: apps}\n'

@@ -36,8 +36,8 @@ def open_(
 ) -> None:
     """Open an app of a session or service in the browser: a notebook, an editor, a dashboard.
 
-    The URL is printed as well; alone where there is no display. A page of a session that does not run yet
-    waits for it.
+    The URL is printed as well; alone where there is no display, and for a port of raw TCP
+    (tcp://HOST:PORT). A page of a session that does not run yet waits for it.
 
     \b
     bai open lab                    its only app

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
-from reconciler.values.apps.ports import NO_PORTS, PortMap, app_key, app_way
+from reconciler.values.apps.ports import NO_PORTS, PortMap, app_key, app_way, has_ports, no_ports
 from schemas.kinds.parts.apps import PORT_KINDS, AppAccess, AppRules
 from schemas.values.resource_ref import identity_of
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from reconciler.values.services.pattern import ServicePattern
     from reconciler.values.state import Existing
     from schemas.kinds.app_proxy import AppProxy
+    from schemas.kinds.parts.app_ports import PortKind
     from schemas.kinds.service import Service
     from schemas.kinds.session import Session, SessionPort
 
@@ -136,8 +137,12 @@ def _wanted_app(
         port=port.port,
         access=(rules or _DEFAULT).access,
         owner=session.spec.owner or "",
-        unmapped="" if url else ports.refusals.get(key, "it has no port yet"),
+        unmapped="" if url else ports.refusals.get(key) or _unmapped(proxy, PORT_KINDS[port.protocol]),
     )
+
+
+def _unmapped(proxy: AppProxy, kind: PortKind) -> str:
+    return "it has no port yet" if has_ports(proxy.spec, kind) else no_ports(kind)
 
 
 def _hold(service: Service) -> float:

@@ -57,12 +57,21 @@ def app_way(spec: AppProxySpec, port: SessionPort, rules: AppRules | None) -> Li
     """How a port is reached through the AppProxy; empty where it is not."""
     kind = PORT_KINDS.get(port.protocol)
     if kind == "tcp":
-        mapped = rules is not None and rules.access == "public" and spec.ports is not None
-        return "port" if mapped else ""
+        return "port" if rules is not None and rules.access == "public" else ""
     if kind is None:
         return ""
     by_port = spec.url is None or (rules is not None and rules.port is not None)
     return "port" if by_port else "name"
+
+
+def has_ports(spec: AppProxySpec, kind: PortKind) -> bool:
+    """Whether apps of this kind can have any."""
+    return spec.ports is not None and kind in spec.ports.ranges
+
+
+def no_ports(kind: PortKind) -> str:
+    """Why an app has none where there are none of its kind."""
+    return f"the AppProxy has no ports for {kind}"
 
 
 def port_map(desired: Desired, actual: Actual) -> PortMap:
@@ -102,6 +111,8 @@ def _session_wishes(spec: AppProxySpec, identity: str, session: Session) -> Iter
     for port in session.spec.ports:
         rules = session.spec.apps.get(port.name)
         if app_way(spec, port, rules) == "port":
+            if rules is None and not has_ports(spec, PORT_KINDS[port.protocol]):
+                continue  # Nobody has asked for one.
             named = (rules or _DEFAULT).port
             number = named if isinstance(named, int) else 0
             yield PortWish(app_key(identity, port.name), PORT_KINDS[port.protocol], number)
@@ -135,7 +146,7 @@ def assign(ports: AppPorts, wishes: tuple[PortWish, ...], remembered: Mapping[st
     for wish in wishes:
         if not wish.number and wish.key not in numbers:
             if wish.kind not in free:
-                refusals[wish.key] = f"the AppProxy has no ports for {wish.kind}"
+                refusals[wish.key] = no_ports(wish.kind)
             elif number := next(free[wish.kind], 0):
                 give(wish, number)
             else:
