@@ -17,7 +17,8 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from providers.machines.base import Stream
-from providers.machines.relay import BROKEN, dialled, reason
+from providers.machines.dialling import dialled
+from providers.machines.relay import BROKEN, reason
 from reconciler.observe.scaling.sources import Requests
 
 SKIPPED = 3.0

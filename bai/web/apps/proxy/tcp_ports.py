@@ -16,6 +16,7 @@ MOST_TCP = 1024
 """Connections in all, and at one port: those of HTTP are not kept out by them."""
 MOST_AT_PORT = 512
 _DIALS = 32
+_MOST_TOLD = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class TcpPorts:
         self._opener = PortOpener(host, say)
         self._relay = Relay(MOST_TCP, new_event_loop)
         self._mapped: dict[int, _Mapped] = {}
-        self._told: dict[int, str] = {}
+        self._told: dict[int, set[str]] = {}
 
     @property
     def failures(self) -> Mapping[int, str]:
@@ -84,9 +85,10 @@ class TcpPorts:
         self._mapped.clear()
 
     def _failed(self, number: int, why: str) -> None:
-        """The log hears of each reason once."""
-        if self._told.get(number) != why:
-            self._told[number] = why
+        """The log hears of each reason once, and of a few alone: everybody may connect."""
+        told = self._told.setdefault(number, set())
+        if why not in told and len(told) < _MOST_TOLD:
+            told.add(why)
             self._say(f"a connection to port {number} fails: {why}")
 
 
