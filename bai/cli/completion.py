@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import typer
 
+from schemas.kinds.parts.apps import APP_PROTOCOLS
 from schemas.values.resource_ref import ref_of
 
 GLOBAL_OPTIONS = "bai.started"
@@ -109,7 +110,7 @@ def _short_names(records: Iterable[_SessionRecord]) -> dict[str, str]:
 
 def _app_names(document: str) -> list[str]:
     ports = json.loads(document or "{}").get("spec", {}).get("ports", [])
-    return [str(port["name"]) for port in ports if port.get("protocol", "http") in ("http", "https")]
+    return [str(port["name"]) for port in ports if port.get("protocol", "http") in APP_PROTOCOLS]
 
 
 def _kernel_names(document: str) -> list[str]:

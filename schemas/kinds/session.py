@@ -122,7 +122,8 @@ class SessionPort(Model):
 
     name: Name
     port: Port
-    protocol: Literal["http", "https", "tcp", "udp", "ssh", "vnc"] = "http"
+    protocol: Literal["http", "https", "grpc", "tcp", "udp", "ssh", "vnc"] = "http"
+    """`grpc`: HTTP/2 without TLS, as gRPC servers listen."""
     publish: Flag = False
     """The main container's is reached at its node's address too: at this port where it is free there, else
     at one that the plan names. `bai port-forward` needs no publishing."""
@@ -221,7 +222,7 @@ class SessionSpec(Model):
     mounts: tuple[Mount, ...] = ()
     ports: tuple[SessionPort, ...] = ()
     apps: Mapping[Name, AppRules] = {}
-    """By the names of ports with protocol `http` or `https`: they have a URL where the cluster has an
+    """By the names of ports with protocol `http`, `https` or `grpc`: they have a URL where the cluster has an
     AppProxy. Those that are not here are their operators'."""
     depends_on: tuple[Text, ...] = ()
     """Sessions (`Session/<project>/<name>`) that must have succeeded (batch) or run first."""

@@ -26,7 +26,7 @@ def open_(
         str,
         typer.Argument(
             metavar="[APP]",
-            help="The name of a port with protocol http or https; the only one when none is given.",
+            help="The name of a port with protocol http, https or grpc; the only one when none is given.",
             autocompletion=complete_apps,
         ),
     ] = "",
@@ -36,7 +36,7 @@ def open_(
 ) -> None:
     """Open an app of a session or service in the browser: a notebook, an editor, a dashboard.
 
-    The URL is printed as well; alone where there is no display, and for a port of raw TCP
+    The URL is printed as well; alone where there is no display, and where it is for gRPC or raw TCP
     (tcp://HOST:PORT). A page of a session that does not run yet waits for it.
 
     \b
@@ -50,5 +50,5 @@ def open_(
     typer.echo(found.url)
     if found.phase != "RUNNING":
         typer.echo(f"{found.session} is {found.phase}: the page waits until it runs", err=True)
-    if not only_print:
+    if not only_print and found.protocol != "grpc":
         show_in_browser(found.url)

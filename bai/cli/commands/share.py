@@ -28,7 +28,7 @@ def share(
         str,
         typer.Argument(
             metavar="[APP]",
-            help="The name of a port with protocol http or https; the only one when none is given.",
+            help="The name of a port with protocol http, https or grpc; the only one when none is given.",
             autocompletion=complete_apps,
         ),
     ] = "",

@@ -38,12 +38,13 @@ _URL = re.compile(r"(https?|tcp)://[A-Za-z0-9.-]+(:[0-9]{1,5})?(/[\x21-\x7e]*)?"
 
 @dataclass(frozen=True, slots=True)
 class FoundApp:
-    """`session`: its identity; `phase`: of that."""
+    """`session`: its identity; `phase`: of that; `protocol`: what its port speaks."""
 
     session: str
     name: str
     url: str
     phase: str
+    protocol: str
 
 
 def find_app(settings: Settings, session: str, name: str) -> FoundApp:
@@ -51,7 +52,7 @@ def find_app(settings: Settings, session: str, name: str) -> FoundApp:
     CommandError, ServerError."""
     facts = read(settings, AppsQuery.of(session=session, form="json")).document
     identity, phase = str(facts.get("session", "")), str(facts.get("phase", ""))
-    ports, apps = _names(facts.get("ports")), app_urls(facts.get("apps"))
+    ports, apps = _names(facts.get("ports")), _apps(facts.get("apps"))
     _require_ports(identity, ports)
     if name and name not in ports:
         raise NoSuchResource(
@@ -71,12 +72,13 @@ def find_app(settings: Settings, session: str, name: str) -> FoundApp:
     if phase in ENDED:
         raise CommandError(why=f"{clean(identity)} has ended: it is {phase}")
     chosen = name or ports[0]
-    if why := _unmapped(facts.get("apps"), chosen):
+    app = apps.get(chosen, {})
+    if why := app.get("unmapped"):
         raise CommandError(
-            why=f"{clean(chosen)} of {clean(identity)} has no port: {clean(why)}",
+            why=f"{clean(chosen)} of {clean(identity)} has no port: {clean(str(why))}",
             hint="widen the range in spec.ports of the AppProxy, or use `bai port-forward`",
         )
-    return FoundApp(identity, chosen, checked_url(apps.get(chosen, "")), phase)
+    return FoundApp(identity, chosen, checked_url(app.get("url")), phase, str(app.get("protocol", "")))
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +101,8 @@ def make_link(remote: RemoteCluster, app: FoundApp, seconds: int) -> AppLink:
 def _require_ports(identity: str, ports: list[str]) -> None:
     if not ports:
         hint = f"{_PORT_EXAMPLE}, or reach any port with `bai port-forward`"
-        raise CommandError(
-            why=f"{clean(identity)} names no port with protocol http or https, and no public one with tcp",
-            hint=hint,
-        )
+        lacks = "no port with protocol http, https or grpc, and no public one with tcp"
+        raise CommandError(why=f"{clean(identity)} names {lacks}", hint=hint)
 
 
 def checked_url(url: object) -> str:
@@ -118,14 +118,12 @@ def _names(value: object) -> list[str]:
 
 def app_urls(value: object) -> dict[str, str]:
     """App to URL, of `apps` as JSON has them."""
-    apps = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-    return {str(each.get("name")): str(each.get("url")) for each in apps if each.get("url")}
+    return {name: str(each.get("url")) for name, each in _apps(value).items() if each.get("url")}
 
 
-def _unmapped(value: object, name: str) -> str:
-    """Why the app of this name has no port, of `apps` as JSON has them; empty where it has a URL."""
+def _apps(value: object) -> dict[str, dict[str, object]]:
     apps = [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-    return next((str(each.get("unmapped") or "") for each in apps if each.get("name") == name), "")
+    return {str(each.get("name")): each for each in apps}
 
 
 def show_in_browser(url: str) -> bool:

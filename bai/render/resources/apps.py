@@ -55,5 +55,7 @@ def apps_json(apps: Iterable[App]) -> list[dict[str, object]]:
 
 
 def _app_json(app: App) -> dict[str, object]:
-    shown: dict[str, object] = {"name": app.name, "url": app.url, "access": app.access}
+    shown: dict[str, object] = {
+        "name": app.name, "url": app.url, "protocol": app.protocol, "access": app.access,
+    }  # fmt: skip
     return shown | ({"unmapped": app.unmapped} if app.unmapped else {})

@@ -10,11 +10,13 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
+from urllib.parse import quote
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from bai.render.humanize import clean
+from bai.web.apps.decision import Form
 
 Headers = tuple[tuple[bytes, bytes], ...]
 _STYLE = (
@@ -59,17 +61,27 @@ class Notice:
     leave: bool = False
 
 
+_GRPC_CODES = {400: 3, 401: 16, 403: 7, 404: 5, 503: 14}
+"""Status of HTTP to code of gRPC: INVALID_ARGUMENT, UNAUTHENTICATED, PERMISSION_DENIED, NOT_FOUND,
+UNAVAILABLE; else UNKNOWN."""
+_UNKNOWN = 2
+_UNQUOTED = " !\"#$&'()*+,/:;<=>?@[\\]^`{|}"
+"""Of what can be printed, all but `%` stands in a message of gRPC as it is."""
 _SILENT: Headers = ((b"referrer-policy", b"no-referrer"),)
 # A form's `Origin` is "null" where a page says that no one is to hear where it comes from.
 _FORM: Headers = ((b"referrer-policy", b"same-origin"),)
 
 
-def notice(status: int, said: Notice, headers: Headers = (), *, html: bool) -> Answer:
-    if html:
+def notice(status: int, said: Notice, headers: Headers = (), *, form: Form) -> Answer:
+    detail = clean(": ".join([said.title, " ".join(said.lines)]) if said.lines else said.title)
+    if form == "html":
         kind, body = b"text/html; charset=utf-8", _page(said)
+    elif form == "grpc":
+        kind, body = b"application/grpc", b""
+        code, message = _GRPC_CODES.get(status, _UNKNOWN), quote(detail, safe=_UNQUOTED)
+        headers = (*headers, (b"grpc-status", str(code).encode()), (b"grpc-message", message.encode()))
     else:
-        detail = ": ".join([said.title, " ".join(said.lines)]) if said.lines else said.title
-        kind, body = b"application/json", json.dumps({"detail": clean(detail)}).encode()
+        kind, body = b"application/json", json.dumps({"detail": detail}).encode()
     again: Headers = ((b"retry-after", str(said.again).encode()),) if said.again else ()
     referrer = _FORM if said.leave else _SILENT
     return Answer(status, ((b"content-type", kind), *again, *_COMMON, *referrer, *headers), body)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 from bai.web.auth.roles import ANONYMOUS, Principal, Role
 
@@ -27,11 +27,15 @@ _READING = frozenset({"GET", "HEAD", "OPTIONS"})
 _FRAMES = frozenset({"iframe", "frame", "embed", "object", "fencedframe"})
 
 
+Form = Literal["html", "json", "grpc"]
+"""A page for people; for programs, or for those that call by gRPC."""
+
+
 @dataclass(frozen=True, slots=True)
 class AppRequest:
     """What a client asks. `host` with its port, in lower case, and `uri` as the client has said them;
     `origin`, `site`, `mode` and `dest`: what a browser says of where it comes from (`Origin`, `Sec-Fetch-*`),
-    empty for what it does not say. `html`: whether a page is wanted."""
+    empty for what it does not say. `form`: in which an answer of ours is understood."""
 
     method: str
     host: str
@@ -41,7 +45,7 @@ class AppRequest:
     mode: str = ""
     dest: str = ""
     websocket: bool = False
-    html: bool = False
+    form: Form = "json"
 
     @property
     def navigates(self) -> bool:

@@ -3,7 +3,8 @@ answers, for a socket that only Caddy reaches; it is asked thousands of times a 
 
 - `/check`: 200 with `Bai-Upstream`, `Bai-Protocol` and for a service `Bai-Balanced`, and what the app gets
   as `Cookie` and `Authorization`
-  (`Bai-Cookie`, `Bai-Authorization`; absent where it gets none); or what the client is answered instead.
+  (`Bai-Cookie`, `Bai-Authorization`; absent where it gets none); or what the client is answered instead,
+  of gRPC with a status of HTTP's, which Caddy makes 200, as gRPC has it.
 - `/unanswered`: what a client is answered whose app did not.
 - `/certificate?domain=`: 200 where there is such an app.
 """
@@ -17,7 +18,7 @@ from urllib.parse import parse_qs
 
 from bai.web.apps.answers import Answer, Headers, Notice, notice
 from bai.web.apps.app_cookies import APP, AppCookies, cookie_name, of_port, set_cookie, without_ours
-from bai.web.apps.decision import NO_SUCH_APP, Asker, Login, Pass, Refuse, decide
+from bai.web.apps.decision import NO_SUCH_APP, Asker, Form, Login, Pass, Refuse, decide
 from bai.web.apps.request_head import BadRequest, RequestHead, is_reserved, read_head
 from bai.web.apps.reserved_paths import ReservedPaths, ReservedRequest
 from bai.web.apps.table import AppTable, FoundApp
@@ -68,13 +69,12 @@ class Gate:
         try:
             head = read_head(scope["headers"])
         except BadRequest as error:
-            return notice(400, Notice("This cannot be asked", [f"{error}."]), html=False)
+            return notice(400, Notice("This cannot be asked", [f"{error}."]), form="json")
         host = head.request.host
         found = self._table.at_port(head.port, host) if head.port else self._table.at(host)
         if found is None:
-            return notice(
-                421 if head.port else 404, Notice("No app has this address"), html=head.request.html
-            )
+            status = 421 if head.port else 404
+            return notice(status, Notice("No app has this address"), form=head.request.form)
         visit = await self._visitors.visit(head, secure=found.secure)
         if is_reserved(head.request.uri):
             return await self._reserved.answer(ReservedRequest(head, found, visit.asker))
@@ -88,16 +88,16 @@ class Gate:
             case Login(stale):
                 return self._login(head, found, stale=stale)
             case Refuse(status, why, leave):
-                return _refused(status, why, visit.asker, found, leave=leave, html=request.html)
+                return _refused(status, why, visit.asker, found, leave=leave, form=request.form)
         assert app is not None
         if not isinstance(decision, Pass):
-            return _waiting(found, app, visit.asker, html=request.html)
+            return _waiting(found, app, visit.asker, form=request.form)
         if not answered:
-            return _unanswered(app, html=request.html)
+            return _unanswered(app, form=request.form)
         try:
             upstream = self._address_of(app)
         except BaiError:
-            return _unanswered(app, html=request.html)
+            return _unanswered(app, form=request.form)
         passed: list[tuple[bytes, bytes]] = [
             (b"bai-upstream", upstream.encode()), (b"bai-protocol", app.protocol.encode()),
         ]  # fmt: skip
@@ -114,12 +114,12 @@ class Gate:
         """A page is led to it; what belongs to a page, and programs, are told."""
         request = head.request
         leads = bool(self._reserved.public_url)
-        if request.html and request.navigates and leads:
+        if request.form == "html" and request.navigates and leads:
             return self._reserved.lead_to_login(head, found)
         lines = ["Your login has ended."] if stale else []
         advice = "Load the page again, or send a token." if leads else _NO_PANEL
         said = Notice("Log in to open this app", [*lines, advice])
-        return notice(401, said, ((b"www-authenticate", b"Bearer"),), html=request.html)
+        return notice(401, said, ((b"www-authenticate", b"Bearer"),), form=request.form)
 
     def _certificate(self, query: bytes) -> Answer:
         """The port is not known here: any."""
@@ -140,7 +140,7 @@ def create_gate(
     )  # fmt: skip
 
 
-def _refused(status: int, why: str, asker: Asker, found: FoundApp, *, leave: bool, html: bool) -> Answer:
+def _refused(status: int, why: str, asker: Asker, found: FoundApp, *, leave: bool, form: Form) -> Answer:
     """A login that is of no more use is taken away."""
     name = cookie_name(APP, found.port)
     gone: Headers = (set_cookie(name, "", 0, secure=found.secure),) if leave else ()
@@ -148,19 +148,19 @@ def _refused(status: int, why: str, asker: Asker, found: FoundApp, *, leave: boo
     title = "There is no such app" if why == NO_SUCH_APP else "This is not for you"
     onward = ("Log in", "/") if leave else None
     said = Notice(title, [why, *who], onward=onward, leave=asker.cookie and not leave)
-    return notice(status, said, gone, html=html)
+    return notice(status, said, gone, form=form)
 
 
-def _waiting(found: FoundApp, app: App, asker: Asker, *, html: bool) -> Answer:
+def _waiting(found: FoundApp, app: App, asker: Asker, *, form: Form) -> Answer:
     """Why it waits is for those whom the server knows, as far as it is theirs."""
     service = app.kind == "Service"
     lines = ["No replica of its service is ready." if service else f"Its session is {app.phase}."]
     if asker.principal is not None and app.reason:
         lines.append(project_view(found.site.cluster, asker.principal).redact(app.reason))
     said = Notice("This app is not there yet", lines, AGAIN)
-    return notice(503, said, html=html)
+    return notice(503, said, form=form)
 
 
-def _unanswered(app: App, *, html: bool) -> Answer:
+def _unanswered(app: App, *, form: Form) -> Answer:
     said = Notice("This app does not answer", [f"Nothing answers on port {app.port} of it yet."], AGAIN)
-    return notice(503, said, html=html)
+    return notice(503, said, form=form)

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from urllib.parse import unquote_to_bytes
 
-from bai.web.apps.decision import AppRequest
+from bai.web.apps.decision import AppRequest, Form
 from bai.web.panel.access.same_origin import local_path
 from schemas.values.naturals import parse_natural
 
@@ -25,6 +25,7 @@ _ONCE = frozenset(
 )  # fmt: skip
 _METHOD = re.compile(r"[A-Z][A-Z-]{0,30}")
 _REFUSED_METHODS = frozenset({"CONNECT", "TRACE", "TRACK"})
+_GRPC = re.compile(rb"application/grpc([+;]|$)", re.IGNORECASE)
 _HOST = re.compile(r"[a-z0-9.-]{1,253}(:[0-9]{1,5})?")
 _DECODINGS = 4
 """Times that a path is decoded at most: what then still has something to decode names no folder of ours."""
@@ -51,11 +52,14 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> RequestHead:
     once: dict[bytes, bytes] = {}
     cookies: list[bytes] = []
     accept = b""
+    grpc = False
     for name, value in headers:
         if name == b"cookie":
             cookies.append(value)
         elif name == b"accept":
             accept += b"," + value
+        elif name == b"content-type":
+            grpc = grpc or _GRPC.match(value) is not None
         elif name in _ONCE:
             if name in once:
                 raise BadRequest("a header came twice")
@@ -71,11 +75,18 @@ def read_head(headers: Iterable[tuple[bytes, bytes]]) -> RequestHead:
     request = AppRequest(
         method, host, uri, said.get(b"origin", ""), said.get(b"sec-fetch-site", ""),
         said.get(b"sec-fetch-mode", ""), said.get(b"sec-fetch-dest", ""), websocket,
-        b"text/html" in accept.lower() and method in ("GET", "HEAD") and not websocket,
+        _form(method, accept, grpc=grpc, websocket=websocket),
     )  # fmt: skip
     return RequestHead(
         request, cookies, once.get(b"authorization", b""), said.get(b"x-forwarded-for", ""), port
     )
+
+
+def _form(method: str, accept: bytes, *, grpc: bool, websocket: bool) -> Form:
+    if grpc and method == "POST":
+        return "grpc"
+    page = b"text/html" in accept.lower() and method in ("GET", "HEAD") and not websocket
+    return "html" if page else "json"
 
 
 def is_reserved(uri: str) -> bool:

@@ -94,14 +94,14 @@ class ReservedPaths:
         request = asked.head.request
         path, origin = request.uri.partition("?")[0], asked.found.origin(asked.host)
         if request.websocket or foreign(request, origin, cookie=True):
-            return notice(403, Notice(ELSEWHERE), html=request.html)
+            return notice(403, Notice(ELSEWHERE), form=request.form)
         if path == OPEN and request.method == "GET" and request.navigates:
             return self._open(asked)
         if path == LINK and request.method == "GET" and request.navigates:
             return await self._link(asked)
         if path == LEAVE and request.method in ("GET", "POST"):
             return self._leave(asked)
-        return notice(404, Notice(_NOTHING, onward=(_OPEN_APP, "/")), html=request.html)
+        return notice(404, Notice(_NOTHING, onward=(_OPEN_APP, "/")), form=request.form)
 
     def _open(self, asked: ReservedRequest) -> Answer:
         begun = cookie_of(asked.head.cookies, asked.cookie(BEGUN), secure=asked.secure)
@@ -110,13 +110,13 @@ class ReservedPaths:
             return self._let_in(asked, redeemed.login, onward_path(redeemed.path))
         except (PermissionError, TooLong) as error:
             said = Notice("You are not logged in", [f"{error}."], onward=("Try again", "/"))
-            return notice(403, said, html=asked.head.request.html)
+            return notice(403, said, form=asked.head.request.form)
 
     async def _link(self, asked: ReservedRequest) -> Answer:
-        app, html = asked.found.app, asked.head.request.html
+        app, form = asked.found.app, asked.head.request.form
         link = self._links.open(asked.host, asked.field("token"))
         if app is None or link is None or not link_opens(link, app, self._clock()):
-            return notice(403, Notice(LINK_ENDED), html=html)
+            return notice(403, Notice(LINK_ENDED), form=form)
         principal = asked.asker.principal
         if principal is not None and refusal(principal, app, asked.found.owners) is None:
             return redirect("/")  # They are more than a link's.
@@ -126,17 +126,17 @@ class ReservedPaths:
             except BaiError:
                 self._links.used.forget(link.id)
                 said = Notice("Not yet", ["That this link is used cannot be written down just now."], 5)
-                return notice(503, said, html=html)
+                return notice(503, said, form=form)
         login = AppLogin("link", (link.id, link.target, link.by), link.until)
         return self._let_in(asked, login, "/")
 
     def _leave(self, asked: ReservedRequest) -> Answer:
-        html = asked.head.request.html
+        form = asked.head.request.form
         if asked.head.request.method == "GET":
-            return notice(200, Notice("Log out of this app?", leave=True), html=html)
+            return notice(200, Notice("Log out of this app?", leave=True), form=form)
         gone = tuple(set_cookie(asked.cookie(name), "", 0, secure=asked.secure) for name in (APP, BEGUN))
         said = Notice("You are logged out of this app", onward=(_OPEN_APP, "/"))
-        return notice(200, said, gone, html=True)
+        return notice(200, said, gone, form="html")
 
     def _let_in(self, asked: ReservedRequest, login: AppLogin, path: str) -> Answer:
         sealed = self._cookies.seal(asked.host, login)

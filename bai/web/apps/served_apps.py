@@ -134,7 +134,9 @@ class ServedApps:
             service = place_of(name, app.identity)
             if app.hold or tunnels.balancer.can_serve(service):
                 try:
-                    return tunnels.service_address(service, app.port, app.hold)
+                    # Others greet before they answer.
+                    timed = app.protocol == "http"
+                    return tunnels.service_address(service, app.port, app.hold, timed=timed)
                 except OSError as error:
                     why = error.strerror or str(error)
         raise PortRefused(provider=PROVIDER, kernel=app.identity, port=app.port, why=why)

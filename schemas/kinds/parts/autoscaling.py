@@ -112,6 +112,7 @@ class Autoscaling(Model):
     """Requests (connections) at a time, of one replica."""
     requests_per_second: Positive | None = None
     latency: LatencyTarget | None = None
+    """Of ports with protocol `http` alone."""
     gpu_utilization: Annotated[Percent, Field(ge=1, le=100)] | None = None
     """Of its GPUs, on average over replicas."""
     prometheus: PrometheusTarget | None = None

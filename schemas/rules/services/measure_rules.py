@@ -25,8 +25,11 @@ def measure_rules(repository: Repository, service: Service, pattern: Session) ->
         for name, field in OF_REQUESTS.items():
             if getattr(rules, name) is not None:
                 message = f"{field} is about requests, and the template has no port that they come to"
-                hint = "give it a port with protocol http or https, or measure something else"
+                hint = "give it a port with protocol http, https or grpc, or measure something else"
                 yield Issue((*AT, field), message, hint, "BAI-V034", key=True)
+    elif rules.latency is not None and not any(port.protocol == "http" for port in spec.ports):
+        message = "latency is seen of answers by plain HTTP, and no port of the template has protocol http"
+        yield Issue((*AT, "latency"), message, "measure inFlight, or something else", "BAI-V034", key=True)
     if rules.gpu_utilization is not None and not _asks_for_gpus(pattern, spec.resources.accelerators):
         message = "gpuUtilization is about GPUs, and the template asks for none"
         hint = "ask for some in its resources, or measure something else"

@@ -92,11 +92,11 @@ def session_app_rules(repository: Repository, session: Session, proxy: AppProxy 
     kinds = {port.name: PORT_KINDS[port.protocol] for port in ports if port.protocol in PORT_KINDS}
     for name, rules in session.spec.apps.items():
         if name not in kinds:
-            other = any(port.name == name for port in ports)
-            message = f"port {format_value(name)} speaks none of http, https and tcp" if other else (
+            other = next((port.protocol for port in ports if port.name == name), "")
+            message = f"port {format_value(name)} speaks {other}, which is no app's" if other else (
                 f"there is no port {format_value(name)}"
             )  # fmt: skip
-            hint = did_you_mean(name, kinds) or "name one of its ports with protocol http, https or tcp"
+            hint = did_you_mean(name, kinds) or "name one of its ports with protocol http, https, grpc or tcp"
             yield Issue(("spec", "apps", name), message, hint, "BAI-V040", key=True)
         elif kinds[name] == "tcp" and rules.access != "public":
             message = f"port {format_value(name)} is raw TCP, which has no login"

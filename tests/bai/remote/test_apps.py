@@ -74,7 +74,7 @@ def test_without_a_display_nothing_is_drawn_into_the_terminal(
         (("lab",), "Session/p/lab has several apps", "name one: jupyter, board"),
         (("lab", "jupiter"), "no app of Session/p/lab named jupiter", "did you mean jupyter?"),
         (("lab", "db"), "no app of Session/p/lab named db", "jupyter"),
-        (("plain",), "names no port with protocol http or https", "bai port-forward"),
+        (("plain",), "names no port with protocol http, https or grpc", "bai port-forward"),
         (("lap",), "no session named lap", "did you mean"),
     ],
 )
@@ -121,7 +121,7 @@ class Forger(BaseHTTPRequestHandler):
         elif self.path.endswith("/clusters"):
             self._say([{"name": "here"}])
         elif "/commands/apps" in self.path:
-            apps = [{"name": "jupyter", "url": self.url, "access": "owner"}]
+            apps = [{"name": "jupyter", "url": self.url, "protocol": "http", "access": "owner"}]
             facts = {"session": "Session/p/lab", "cluster": "here", "phase": "RUNNING", "hasProxy": True}
             document = {**facts, "ports": ["jupyter"], "apps": apps}
             self._say({"version": "bai.apps/v1", "document": document})

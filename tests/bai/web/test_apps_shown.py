@@ -96,8 +96,8 @@ def test_programs_get_them_with_each_session(shown: Lab) -> None:
     found = answer(view_of(shown), models.GetQuery(kind="Session", form="json", project="p")).document
     assert {each["id"]: each["apps"] for each in found["items"]} == {
         SESSION: [
-            {"name": "jupyter", "url": JUPYTER, "access": "operators"},
-            {"name": "board", "url": BOARD, "access": "project"},
+            {"name": "jupyter", "url": JUPYTER, "protocol": "http", "access": "operators"},
+            {"name": "board", "url": BOARD, "protocol": "http", "access": "project"},
         ],
         "Session/p/plain": [],
     }
@@ -114,7 +114,9 @@ def test_the_description_has_state_and_who_may_open_them(shown: Lab) -> None:
     ]
     assert "Apps" not in lines_of(shown, models.DescribeQuery(resource="plain"))
     (first, _) = answer(view_of(shown), models.DescribeQuery(resource="p/lab", form="json")).document["apps"]
-    assert first == {"name": "jupyter", "url": JUPYTER, "access": "operators", "state": "ready"}
+    assert first == {
+        "name": "jupyter", "url": JUPYTER, "protocol": "http", "access": "operators", "state": "ready"
+    }  # fmt: skip
 
 
 def test_the_api_has_them_and_a_part_of_the_domain_that_is_a_project_s_name_stays(shown: Lab) -> None:

@@ -300,14 +300,14 @@ class Balancer:
 class ServiceWay:
     """The way of one connection to one port of a service: to a replica, and to the next one where that is not
     reached; where there is none, it waits for one, `hold` seconds at most, if not too many wait. `dial`: a
-    place and its port; raises BaiError, OSError."""
+    place and its port; raises BaiError, OSError. `timed`: whether first bytes are an answer's."""
 
     def __init__(
         self, balancer: Balancer, service: str, port: int, dial: Callable[[str, int], Stream], *,
-        hold: float = 0.0, limit: float = DIAL_LIMIT,
+        hold: float = 0.0, limit: float = DIAL_LIMIT, timed: bool = True,
     ) -> None:  # fmt: skip
         self._balancer, self._service, self._port = balancer, service, port
-        self._dial, self._hold, self._limit = dial, hold, limit
+        self._dial, self._hold, self._limit, self._timed = dial, hold, limit, timed
         self._began, self._place, self._refusal = 0.0, "", ""
 
     async def wait(self, gone: Callable[[], bool]) -> None:
@@ -353,7 +353,8 @@ class ServiceWay:
         raise ConnectionError(told or "no replica is ready")
 
     def answered(self) -> None:
-        self._balancer.answered(self._service, self._began)
+        if self._timed:
+            self._balancer.answered(self._service, self._began)
 
     def over(self) -> None:
         self._balancer.over(self._place)

@@ -33,7 +33,7 @@ LARGEST_HEAD = 64 * 1024
 _LARGEST_ANSWER_HEAD = 256 * 1024
 _NOT_FROM_CLIENTS = ("Bai-*", "X-Forwarded-*", "Forwarded", "X-Real-Ip", "*_*")
 """`_`: programs take `X_Forwarded_For` for `X-Forwarded-For`."""
-_NOT_FOR_THE_GATE = ("Connection", "Upgrade", "Expect", "Te", "Trailer", "Content-Length", "Content-Type")
+_NOT_FOR_THE_GATE = ("Connection", "Upgrade", "Expect", "Te", "Trailer", "Content-Length")
 _BLANKS = "[\\x00-\\x20]*"
 _COOKIE_RULES = (
     # Browsers of some years ago store `=__Host-x=y` without a name, and send `__Host-x=y`.
@@ -136,7 +136,7 @@ def _host(url: str) -> str:
 def _server(config: ProxyConfig, listen: Sequence[str], routes: list[Json]) -> Json:
     server: Json = {
         "listen": list(listen),
-        "protocols": ["h1", "h2"] if config.certificates is not None else ["h1"],
+        "protocols": ["h1", "h2"] if config.certificates is not None else ["h1", "h2c"],
         "automatic_https": {"disable": True},
         "read_header_timeout": _seconds(10),
         "idle_timeout": _seconds(120),
@@ -223,7 +223,7 @@ def _app_handlers(config: ProxyConfig, scheme: str, *, by_port: bool = False) ->
         {"handle": [_request_headers({}, _NOT_FROM_CLIENTS)]},
         *_upgrade_routes(),
         {"handle": [{"handler": "vars", "scheme": scheme, **arrived, **dict(_SAID.values())}]},
-        {"handle": [_question(config, "/check") | {"handle_response": list(_allowed_responses())}]},
+        {"handle": [_question(config, "/check", _grpc_refusal(), *_allowed_responses())]},
         {"handle": [_answer_headers(by_port=by_port)]},
         *_proxy_routes(scheme),
     ]
@@ -252,8 +252,9 @@ def _upgrade_routes() -> list[Json]:
     ]
 
 
-def _question(config: ProxyConfig, path: str) -> Json:
-    """One that answers a moment later than it should is asked again: a restart of the gate is not seen."""
+def _question(config: ProxyConfig, path: str, *answered: Json) -> Json:
+    """What fits none of `answered` is for the client. A gate that answers a moment later than it should is
+    asked again: a restart of it is not seen."""
     said = {
         "X-Forwarded-Method": ["{http.request.method}"],
         "X-Forwarded-Uri": ["{http.request.uri}"],
@@ -265,11 +266,18 @@ def _question(config: ProxyConfig, path: str) -> Json:
     return {
         "handler": "reverse_proxy",
         "rewrite": {"method": "GET", "uri": path},
+        "handle_response": list(answered),
         "upstreams": [{"dial": f"unix/{config.gate}"}],
         "load_balancing": {"try_duration": _seconds(5), "try_interval": _seconds(0.1)},
         "transport": _transport({"dial_timeout": _seconds(2), "response_header_timeout": _seconds(10)}),
         "headers": {"request": {"set": said, "delete": list(_NOT_FOR_THE_GATE)}},
     }
+
+
+def _grpc_refusal() -> Json:
+    """Who calls by gRPC takes an answer for one of gRPC only where HTTP's status is 200."""
+    said = {"handler": "copy_response", "status_code": 200}
+    return {"match": {"headers": {"Grpc-Status": ["*"]}}, "routes": [{"handle": [said]}]}
 
 
 def _allowed_responses() -> Iterator[Json]:
@@ -316,7 +324,12 @@ def _proxy_routes(scheme: str) -> list[Json]:
 
 def _protocol_routes(to: Callable[[Json], Json]) -> list[Json]:
     tls = {"tls": {"insecure_skip_verify": True, "server_name": "{http.request.host}"}}
+    h2c = {"versions": ["h2c"]}
+    # What has an end that is not known is sent on at once in any case. An answer without a body is not to be
+    # sent before its end: clients of gRPC take no status that comes with its beginning for its end.
+    grpc = to(h2c) | {"flush_interval": 0}
     return [
+        {"match": [{"vars": {"protocol": ["grpc"]}}], "handle": [grpc], "terminal": True},
         {"match": [{"vars": {"protocol": ["https"]}}], "handle": [to(tls)], "terminal": True},
         {"handle": [to({})]},
     ]
@@ -366,7 +379,7 @@ def _error_routes(config: ProxyConfig) -> list[Json]:
     unknown: Json = _answer(503, _TRY_AGAIN, {"Retry-After": ["2"]})
     page: Json = {
         "handler": "subroute",
-        "routes": [*_said_again(), {"handle": [_question(config, "/unanswered")]}],
+        "routes": [*_said_again(), {"handle": [_question(config, "/unanswered", _grpc_refusal())]}],
         "errors": {"routes": [{"handle": [unknown]}]},
     }
     return [

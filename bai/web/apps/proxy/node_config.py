@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from bai.web.apps.answers import Notice, notice
+from bai.web.apps.decision import Form
 from bai.web.apps.proxy.caddy_config import (
     PERMISSION_HOST,
     PERMISSION_PATH,
@@ -107,13 +108,13 @@ def _error_routes() -> list[Json]:
     """Where nobody is at the other end: a page that comes again for people, an error for programs."""
     page = {"method": ["GET", "HEAD"], "header": {"Accept": ["*text/html*"]}}
     return [
-        {"match": [page], "handle": [_away(html=True)], "terminal": True},
-        {"handle": [_away(html=False)]},
+        {"match": [page], "handle": [_away("html")], "terminal": True},
+        {"handle": [_away("json")]},
     ]
 
 
-def _away(*, html: bool) -> Json:
-    answer = notice(503, _AWAY, html=html)
+def _away(form: Form) -> Json:
+    answer = notice(503, _AWAY, form=form)
     headers = {name.decode().title(): [value.decode()] for name, value in answer.headers}
     text = answer.body.decode()
     return {"handler": "static_response", "status_code": answer.status, "body": text, "headers": headers}

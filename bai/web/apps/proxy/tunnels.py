@@ -59,17 +59,17 @@ class Tunnels:
         self._swept = clock()
         self._relay = Relay(MOST, new_event_loop)
         self.balancer = Balancer()
-        self._holds: dict[tuple[str, int], float] = {}
+        self._terms: dict[tuple[str, int], tuple[float, bool]] = {}
 
     def address(self, kernel_id: str, port: int) -> str:
         """Where Caddy reaches this port. Raises OSError where no socket can be made."""
         return self._address((kernel_id, port), partial(self._dig, kernel_id, port))
 
-    def service_address(self, service: str, port: int, hold: float = 0.0) -> str:
+    def service_address(self, service: str, port: int, hold: float = 0.0, *, timed: bool = True) -> str:
         """Where Caddy reaches this port of a service, each connection at the replica that the balancer
-        chooses; where there is none, it waits for one, `hold` seconds at most. Raises OSError where no socket
-        can be made."""
-        self._holds[service, port] = hold
+        chooses; where there is none, it waits for one, `hold` seconds at most. `timed`: whether the first
+        bytes that come back are an answer's. Raises OSError where no socket can be made."""
+        self._terms[service, port] = hold, timed
         return self._address((service, port), partial(self._dig_to_service, service, port))
 
     def _address(self, key: tuple[str, int], dig: Callable[[float], _Tunnel]) -> str:
@@ -112,9 +112,8 @@ class Tunnels:
         path, listener = self._listener(service, port)
 
         def way() -> ServiceWay:
-            return ServiceWay(
-                self.balancer, service, port, self._dial, hold=self._holds.get((service, port), 0.0)
-            )
+            hold, timed = self._terms.get((service, port), (0.0, True))
+            return ServiceWay(self.balancer, service, port, self._dial, hold=hold, timed=timed)
 
         say = partial(self._failed, service, port)
         listening = self._relay.listen(listener, way, say, MOST_OF_SERVICE, DIALS_OF_SERVICE)

@@ -62,8 +62,8 @@ class KernelRow:
 
 @dataclass(frozen=True, slots=True)
 class AppRow:
-    """An app: where it is opened, by whom, and whether it can be. `opens`: whether a browser takes its URL;
-    `place`: that, or why it has none."""
+    """An app: where it is opened, by whom, and whether it can be. `opens`: whether a browser has any use of
+    its URL; `place`: that and what it is for, or why it has none."""
 
     name: str
     url: str
@@ -176,11 +176,12 @@ def owns_session(view: PassView, project: str, name: str) -> bool:
 
 
 def _app_row(app: App) -> AppRow:
+    grpc = app.protocol == "grpc"
     return AppRow(
         name=clean(app.name),
         url=app.url,
-        place=app_place(app),
-        opens=app.url.startswith("http"),
+        place=f"{app_place(app)}, for gRPC" if app.url and grpc else app_place(app),
+        opens=app.url.startswith("http") and not grpc,
         state=app_state(app),
         openers=clean(openers(app)),
         access=app.access,

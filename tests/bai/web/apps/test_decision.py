@@ -35,7 +35,7 @@ APP = App(
 )  # fmt: skip
 OWNERS = frozenset({"ada", "ada@lab.example"})
 VISION, ROBOTS = frozenset({"vision"}), frozenset({"robots"})
-ASKS = AppRequest("GET", HOST, "/", html=True)
+ASKS = AppRequest("GET", HOST, "/", form="html")
 TOP = {"mode": "navigate", "dest": "document"}
 
 

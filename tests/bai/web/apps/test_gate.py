@@ -35,6 +35,7 @@ from bai.web.panel.access.kept_identity import seal_identity
 from schemas.problems.errors.repository import CannotRead
 from tests.bai.web.apps.lab import (
     HOST,
+    OTHER,
     PAGES,
     PANEL,
     PROXY,
@@ -237,6 +238,25 @@ def test_an_app_that_does_not_answer_is_told_of_to_those_who_may_open_it(shared_
     gate = create_gate(shared_lab.hub, shared_lab.access, shared_lab.sealer, PANEL, nowhere)
     told = shared_lab.ask(gate=gate, headers=bearing("operator-of-p"))
     assert told.status == 503 and "8888" in told.detail and "no way" not in told.detail
+
+
+def test_who_calls_by_grpc_is_answered_as_grpc_has_it(shared_lab: AppLab) -> None:
+    """A login page would be of no use, and no page is sent."""
+    said = {"Content-Type": "application/grpc+proto", "Accept": "text/html"}
+
+    def code(who: str, host: str = HOST, path: str = "/check") -> str:
+        headers = {**said, **(bearing(who) if who else {})}
+        told = shared_lab.ask("/lab.Talk/Echo", host, method="POST", path=path, headers=headers)
+        assert told.headers["content-type"] == "application/grpc" and not told.body and not told.cookies
+        assert told.headers["grpc-message"]
+        return told.headers["grpc-status"]
+
+    assert code("") == "16" == code("no-token-of-anybody")
+    assert code("nobody") == "7" == code("operator-of-p", OTHER)
+    assert code("eve") == "5" == code("operator-of-p", UNKNOWN)
+    assert code("operator-of-p", path="/unanswered") == "14"
+    told = shared_lab.ask(method="POST", headers={**said, **bearing("operator-of-p")})
+    assert told.passed and "grpc-status" not in told.headers
 
 
 def test_certificates_are_for_apps_that_there_are(shared_lab: AppLab) -> None:

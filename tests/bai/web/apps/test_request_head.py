@@ -21,8 +21,29 @@ def test_a_request_is_read_as_caddy_says_it() -> None:
     more = ((b"accept", b"text/html"), (b"origin", b"https://a.example:8443"), (b"cookie", b"a=1"))
     head = read_head((*SAID, *more, (b"cookie", b"b=2"), (b"authorization", b"token x")))
     assert (head.request.method, head.request.host, head.request.uri) == ("GET", "a.example:8443", "/a?b=c")
-    assert head.request.html and head.request.navigates and head.request.origin == "https://a.example:8443"
+    assert (
+        head.request.form == "html"
+        and head.request.navigates
+        and head.request.origin == "https://a.example:8443"
+    )
     assert (head.cookies, head.authorization, head.peer) == ([b"a=1", b"b=2"], b"token x", "192.0.2.1")
+
+
+@pytest.mark.parametrize(
+    ("method", "content_type", "form"),
+    [
+        ("POST", "application/grpc", "grpc"),
+        ("POST", "Application/GRPC+proto", "grpc"),
+        ("POST", "application/grpc; x=y", "grpc"),
+        ("POST", "application/grpc-web", "json"),
+        ("POST", "text/application/grpc", "json"),
+        ("GET", "application/grpc", "html"),
+    ],
+)
+def test_in_which_form_an_answer_is_understood(method: str, content_type: str, form: str) -> None:
+    said = {**dict(SAID), b"x-forwarded-method": method.encode()}
+    more = [(b"accept", b"text/html"), (b"content-type", content_type.encode())]
+    assert read_head([*said.items(), *more]).request.form == form
 
 
 @pytest.mark.parametrize(

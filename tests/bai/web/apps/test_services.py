@@ -274,7 +274,9 @@ def test_bai_open_finds_a_service(lab: AppLab, name: str) -> None:
         "RUNNING",
         ["http"],
     )
-    assert document["apps"] == [{"name": "http", "url": f"https://{OTHER}", "access": "operators"}]
+    assert document["apps"] == [
+        {"name": "http", "url": f"https://{OTHER}", "protocol": "http", "access": "operators"}
+    ]
 
 
 def test_a_name_of_a_session_and_a_service_is_asked_about(lab: AppLab) -> None:
