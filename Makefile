@@ -67,7 +67,7 @@ LOCK = .venv/bin/uv pip compile -q --universal --python-version 3.11 --generate-
 lock: setup
 	$(LOCK) --extra dev --extra docs -o requirements/dev.txt
 	$(LOCK) --constraints requirements/dev.txt -o requirements/run.txt
-	$(LOCK) --constraints requirements/dev.txt --extra server --extra tracing -o requirements/server.txt
+	$(LOCK) --constraints requirements/dev.txt --extra apps --extra tracing -o requirements/server.txt
 
 sbom: setup
 	.venv/bin/python scripts/sbom.py wheel dist/bai.cdx.json

@@ -46,6 +46,11 @@ VARIED: dict[str, Any] = {
     },
     "sessions": {"namespaces": ["team-one", "team-two"], "createNamespaces": False},
     "service": {"annotations": {"example/a": "b"}},
+    "apps": {
+        "enabled": True, "publicUrl": "https://bai.example", "tlsSecret": "apps-tls",
+        "service": {"type": "LoadBalancer", "annotations": {"example/e": "f"}},
+        "from": [{"ipBlock": {"cidr": "192.0.2.0/24"}}],
+    },
     "networkPolicy": {
         "from": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}],
         "egress": [{"to": [{"ipBlock": {"cidr": "10.0.0.0/8"}}]}],
@@ -117,6 +122,8 @@ def test_what_is_asked_for_is_in_the_pod(helm: Helm) -> None:
     assert {
         "--remote=ssh://git@git.example/cluster.git", "--ref=main", "--path=clusters/prod", "--mode=approve",
         "--webhook-secret=file:/etc/bai/webhook/secret", "--interval=1m", "--trusted-proxy=10.1.0.0/16",
+        "--apps-listen=0.0.0.0:8443", "--apps-tls=/etc/bai/apps/tls.crt,/etc/bai/apps/tls.key",
+        "--public-url=https://bai.example",
     } < set(container["args"])  # fmt: skip
     variables = {each["name"]: each.get("value") for each in container["env"]}
     assert variables == {
@@ -129,7 +136,39 @@ def test_what_is_asked_for_is_in_the_pod(helm: Helm) -> None:
     }
     mounted = {each["name"] for each in container["volumeMounts"]}
     assert mounted == {each["name"] for each in pod["volumes"]}
-    assert mounted == {"scratch", "configuration", "store", "store-ca", "trust", "git", "webhook"}
+    assert mounted == {"scratch", "configuration", "store", "store-ca", "trust", "git", "webhook", "apps-tls"}
+
+
+def test_apps_have_a_service_of_their_own(helm: Helm) -> None:
+    documents = helm.rendered(VARIED)
+    of_api, of_apps = [each for each in documents if each["kind"] == "Service"]
+    if of_api["metadata"]["name"] != "bai":
+        of_api, of_apps = of_apps, of_api
+    assert (of_apps["metadata"]["name"], of_apps["spec"]["type"]) == ("bai-apps", "LoadBalancer")
+    assert of_apps["spec"]["ports"] == [{"name": "apps", "port": 443, "targetPort": "apps"}]
+    assert of_apps["spec"]["selector"] == of_api["spec"]["selector"]
+    (container,) = only(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert {"name": "apps", "containerPort": 8443} in container["ports"]
+    _, let_in = only(documents, "NetworkPolicy")["spec"]["ingress"]
+    assert let_in == {"ports": [{"protocol": "TCP", "port": "apps"}], "from": VARIED["apps"]["from"]}
+    assert not [each for each in documents if each["kind"] == "Ingress"]
+
+
+def test_an_ingress_may_end_tls_of_apps(helm: Helm) -> None:
+    ingress = {"host": "*.apps.example", "className": "nginx", "tlsSecret": "wildcard"}
+    apps = {"enabled": True, "publicUrl": "https://bai.example", "ingress": ingress}
+    documents = helm.rendered({**PLAIN, "apps": apps})
+    spec = only(documents, "Ingress")["spec"]
+    assert spec["tls"] == [{"hosts": ["*.apps.example"], "secretName": "wildcard"}]
+    (rule,) = spec["rules"]
+    assert rule["host"] == "*.apps.example" and spec["ingressClassName"] == "nginx"
+    (path,) = rule["http"]["paths"]
+    assert path["backend"] == {"service": {"name": "bai-apps", "port": {"name": "apps"}}}
+    (container,) = only(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
+    assert "--apps-tls=off" in container["args"]
+    assert only(documents, "NetworkPolicy")["spec"]["ingress"][1] == {
+        "ports": [{"protocol": "TCP", "port": "apps"}]
+    }
 
 
 @pytest.mark.parametrize("values", [PLAIN, VARIED], ids=["plain", "varied"])
@@ -165,6 +204,19 @@ def test_bai_takes_the_words_and_files_of_the_chart(
         ({"replicas": 0}, "replicas: Must be greater than or equal to 1"),
         ({"mode": "auot"}, 'mode must be one of the following: "auto", "approve", "observe"'),
         ({"access": {"tokens": [{"name": "a", "token": "x", "role": "admin"}]}}, "sha256 is required"),
+        ({"apps": {"enabled": True}}, "apps.publicUrl: where browsers log in"),
+        (
+            {
+                "apps": {
+                    "enabled": True,
+                    "publicUrl": "https://bai.example",
+                    "tlsSecret": "a",
+                    "ingress": {"host": "*.apps.example"},
+                }
+            },
+            "give it to apps.ingress.tlsSecret",
+        ),
+        ({"apps": {"ingress": {"host": "apps.example"}}}, "apps.ingress.host: Does not match pattern"),
         ({"sessions": {"namespaces": []}}, "sessions.namespaces: Array must have at least 1 items"),
         ({"sessions": {"namespaces": ["bai-system"]}}, "bai-system is the release's own namespace"),
     ],

@@ -74,13 +74,16 @@ def serve(
         return
     from bai.web.server import Server, ServerSettings
 
+    settings = loops.with_directory(settings_of(ctx), directory)
+    if access is not None and remote is None:
+        clients.require_no_document(access, settings.directory)
     loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after, prometheus)
     origin = loops.remote_origin(remote, ref, path, mode)
     allowed = changes.proposal_settings(proposals, committer, forge, remote=origin is not None)
     apps = by_url.app_serving(apps_listen, apps_tls, caddy)
     served = ServerSettings(listen, access, webhook_secret, cookie_key, public_url, bounds, allowed, apps)
     loops.keep_node_connections(node_connections)
-    if not Server(loops.with_directory(settings_of(ctx), directory), origin, served, loop_settings).run():
+    if not Server(settings, origin, served, loop_settings).run():
         raise typer.Exit(1)
 
 

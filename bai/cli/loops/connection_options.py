@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import shlex
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -102,6 +103,28 @@ def connection_limits(
         connections, per_address, _parse_networks(proxies), parse_seconds(header, "--header-timeout"),
         parse_seconds(body, "--body-timeout"), parse_seconds(idle, "--idle-timeout"), _parse_size(upload),
     )  # fmt: skip
+
+
+def require_no_document(access: Path, directory: Path) -> None:
+    """Raises CommandError where the access file would be read as a document of the repository that
+    `directory` is of."""
+    from reconciler.sources.repository_root import find_repository_root
+    from schemas.files.sources import is_document_file
+    from schemas.problems.errors.command import CommandError
+
+    folder = directory.expanduser().resolve()
+    if not folder.is_dir():
+        return
+    root, file = find_repository_root(folder), access.expanduser().absolute()
+    place = file.parent.resolve()
+    if not place.is_relative_to(root) or not is_document_file(file.name):
+        return
+    if any(part.startswith(".") for part in place.relative_to(root).parts):
+        return
+    raise CommandError(
+        why=f"--access {access}: it lies in {root}, where each YAML file is read as a document",
+        hint=f"keep it elsewhere, where no commit changes who may do what: mv {shlex.quote(str(access))} ~/",
+    )
 
 
 def _parse_networks(texts: Sequence[str]) -> tuple[Network, ...]:

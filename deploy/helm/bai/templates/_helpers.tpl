@@ -42,3 +42,7 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if .Values.store.caConfigMap }}{{ $words = append $words "sslrootcert=/etc/bai/store-ca/ca.crt" }}{{ end -}}
 {{- $url }}{{ if $words }}{{ if contains "?" $url }}&{{ else }}?{{ end }}{{ join "&" $words }}{{ end }}
 {{- end }}
+
+{{- define "bai.publicUrl" -}}
+{{ required "apps.publicUrl: where browsers log in to open apps, such as https://bai.example" .Values.apps.publicUrl }}
+{{- end }}

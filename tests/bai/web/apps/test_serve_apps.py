@@ -125,3 +125,13 @@ def test_a_server_that_is_killed_leaves_no_caddy(repo: Repo, tmp_path: Path) -> 
 def test_options_that_say_nothing_sensible(repo: Repo, words: tuple[str, ...], why: str) -> None:
     said = repo("serve", "--listen", "127.0.0.1:0", *words)
     assert said.code == 1 and why in said.err, said.err
+
+
+@pytest.mark.parametrize("name", ["access.yaml", "sessions/../access.yml", "more/access.yaml"])
+def test_an_access_file_among_the_documents_is_refused(repo: Repo, name: str) -> None:
+    (repo.root / "more").mkdir()
+    (repo.root / "sessions").mkdir(exist_ok=True)
+    access = repo.root / name
+    access.write_text("tokens: []\n")
+    said = repo("serve", "--listen", "127.0.0.1:0", "--access", str(access))
+    assert said.code == 1 and "is read as a document" in said.err and "~/" in said.err, said.err
