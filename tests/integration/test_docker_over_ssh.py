@@ -6,15 +6,19 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from providers.machines.base import Stream
 from providers.machines.connections import close_connections
+from providers.required_abilities import require_port_forward
 from reconciler.values.plan import Plan
 from reconciler.values.results import ApplyResult
 from reconciler.workspace.workspace import Workspace
+from tests.bai.web.apps.app_lab import Gate, app_lab
 from tests.lab.cache import LabUnavailable
 from tests.lab.docker import IMAGE, Engine, Engines
 from tests.lab.sshd import SshdNode, SshdNodes, why_not
@@ -208,3 +212,34 @@ def test_a_server_that_is_killed_and_an_engine_that_is(lab: Lab) -> None:
     assert f"{lab.engines[0].socket}: connection refused" in missed.why
     lab.engines[0].restart()
     assert not lab.plan().unreached
+
+
+def test_an_app_of_a_container_behind_ssh(lab: Lab, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Through the real Caddy, which is where bai is: channels of SSH, many at a time."""
+    site = "head -c 300000 /dev/zero | tr '\\0' x >/tmp/f; exec httpd -f -p 127.0.0.1:7070 -h /tmp"
+    document = {
+        "apiVersion": "bai/v1",
+        "kind": "Session",
+        "metadata": {"name": "site", "project": "p"},
+        "spec": {
+            "resourceGroup": "g0",
+            "image": IMAGE,
+            "command": ["sh", "-c", site],
+            "resources": {"cpu": "100m", "memory": "16MiB"},
+            "ports": [{"name": "http", "port": 7070}],
+        },
+    }
+    (lab.directory / "sessions.yaml").write_text(json.dumps(document))
+    assert lab.apply().ok
+    with lab.workspace() as workspace:
+        (kernel,) = workspace.store.recorded(workspace.cluster.name)["Session/p/site"].kernels
+        forward = require_port_forward(workspace.provider, workspace.cluster)
+
+        def dial(_: str, port: int) -> Stream:
+            return forward.dial(kernel, port)
+
+        with app_lab(tmp_path_factory.mktemp("storage"), dial=dial, gate=Gate(7070)) as apps:
+            until(lambda: apps.ask(path="/f").status_code == 200, "it answers")
+            with ThreadPoolExecutor(8) as threads:
+                sizes = threads.map(lambda _: len(apps.ask(path="/f").content), range(24))
+            assert {*sizes} == {300_000}

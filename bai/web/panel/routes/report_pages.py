@@ -14,6 +14,7 @@ from bai.web.panel.routes.page_route import PageNumber, Text, Values, asked, clu
 from bai.web.panel.views.paging import PagedReport
 from bai.web.panel.views.resource_kinds import resource_kinds
 from bai.web.panel.views.service_list import with_identities
+from bai.web.panel.views.service_page import service_page
 from bai.web.pass_view import PassView
 from schemas.values.resource_ref import ref_of
 
@@ -64,6 +65,11 @@ def resources(
 @router.get("/clusters/{cluster}/resources/{identity:path}")
 def resource(request: Request, cluster: VisitedCluster, visitor: PageViewer, identity: str) -> Response:
     query, ref = models.DescribeQuery.of(resource=identity), ref_of(identity)
+    if ref.kind == "Service":
+        return cluster_page(
+            request, cluster, visitor, "service.html",
+            lambda view: {"page": service_page(view, ref.project, ref.name)}, key=identity,
+        )  # fmt: skip
     files = ""
     if ref.kind == "Volume" and visitor.principal.may(Role.operator, ref.project):
         files = path("clusters", cluster.name, "volumes", *filter(None, (ref.project, ref.name)), "files")

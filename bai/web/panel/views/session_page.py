@@ -145,7 +145,7 @@ def session_page(view: PassView, project: str, name: str, *, explain: bool = Fal
         enqueued=iso_time(record.enqueued_at) if record else "",
         started=iso_time(record.started_at) if record else "",
         finished=iso_time(item.finished_at) if item else "",
-        apps=() if is_over else tuple(map(_app_row, found.apps)),
+        apps=() if is_over else tuple(map(app_row, found.apps)),
         kernels=tuple(_kernel_rows(view, found, infos)),
         pictures=() if is_over else _pictures(view, identity, nodes[:MOST_PICTURES], infos),
         node_count=len(nodes),
@@ -175,7 +175,8 @@ def owns_session(view: PassView, project: str, name: str) -> bool:
     return bool(owner) and view.user.lower() in owner_names({str(owner)}, view.repository)
 
 
-def _app_row(app: App) -> AppRow:
+def app_row(app: App) -> AppRow:
+    """As pages show it."""
     grpc = app.protocol == "grpc"
     return AppRow(
         name=clean(app.name),
