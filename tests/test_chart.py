@@ -232,6 +232,12 @@ def test_without_values_it_says_what_is_missing(helm: Helm) -> None:
     assert "image.repository: " in done.stderr or "git.remote: " in done.stderr, done.stderr
 
 
+def test_the_image_has_what_apps_need() -> None:
+    """`--apps-listen` of the chart's pods: Caddy, and what its questions are read with."""
+    locked = (ROOT / "requirements" / "server.txt").read_text()
+    assert "\ncaddy-bin==" in locked and "\nhttptools==" in locked
+
+
 def test_the_chart_is_in_order(helm: Helm) -> None:
     """Its schema knows each value that values.yaml has, and no other."""
     done = helm.run("lint", "--strict", str(CHART), "--values", str(ROOT / "deploy/helm/plain-values.yaml"))

@@ -61,8 +61,8 @@ class GenerationRow:
 
 @dataclass(frozen=True, slots=True)
 class ServicePage:
-    """`phase`: of its rollout, empty before a plan; `state`: that in words; `scale`: what an autoscaler holds,
-    and why; `order`: what somebody wants in place of its document."""
+    """`phase`: of its rollout, empty before a plan; `state`: that in words; `scale`: what an autoscaler
+    holds, and why; `order`: what somebody wants in place of its document."""
 
     project: str
     name: str

@@ -7,11 +7,14 @@ from dataclasses import replace
 
 import pytest
 
+from bai.web.auth.roles import Principal, Role, RoleBinding
 from bai.web.panel.views.service_page import ServicePage, service_page
+from bai.web.pass_view import PassView
 from schemas.problems.errors.command import NoSuchResource
 from tests.bai.services import CHAT, NEW, OLD, STATUS, publish, run_replicas
 from tests.bai.web.apps.test_services import pattern
 from tests.bai.web.lab import Lab
+from tests.bai.web.panel.logins import logged_in
 from tests.bai.web.panel.rendering import assert_harmless, hostile, render, view_of
 
 SCALE = "4 held: 15 requests in flight, 4 for each replica"
@@ -61,7 +64,7 @@ def test_what_is_held_and_which_generations_there_are(page: ServicePage) -> None
 
 
 def test_it_leads_to_replicas_nodes_and_the_app(lab: Lab, page: ServicePage) -> None:
-    answer = lab.get(f"/clusters/here/resources/{CHAT}", token="admin")
+    answer = logged_in(lab, "ours").get(f"/clusters/here/resources/{CHAT}")
     assert answer.status_code == 200
     for target in (
         f"/clusters/here/sessions/p/chat-{OLD}-1", "/clusters/here/nodes/n1",
@@ -76,7 +79,10 @@ def test_nothing_that_is_said_becomes_markup(page: ServicePage) -> None:
 
 
 def test_it_is_not_there_for_who_does_not_see_the_project(lab: Lab) -> None:
-    for name in ("chat", "none"):
+    stranger = Principal("eve", (RoleBinding(Role.admin, frozenset({"q"})),))
+    for view, name in (
+        (PassView(lab.hub.clusters["here"], stranger), "chat"), (view_of(lab), "none"), (view_of(lab), ""),
+    ):  # fmt: skip
         with pytest.raises(NoSuchResource):
-            service_page(view_of(lab, "viewer"), "q", name)
-    assert lab.status(f"/clusters/here/resources/{CHAT}", token="none-of-p") in (401, 403, 404)
+            service_page(view, "p", name)
+    assert logged_in(lab).get("/clusters/here/resources/Service/p/none").status_code == 404
