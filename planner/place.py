@@ -14,6 +14,7 @@ from math import inf
 from planner.admission.quota import QuotaLedger
 from planner.batch.repack import repack
 from planner.batch.time_limit import PackingTime
+from planner.headroom.held_places import is_held_place
 from planner.model.types import GroupInfo, Outcome, Reason, SessionRequest, Snapshot, Wait
 from planner.policies import Policies
 from planner.resource_group import GroupContext, GroupResult, GroupRun
@@ -69,6 +70,8 @@ def place_on_tables(
     ledger = QuotaLedger(snapshot.quotas, {group.name: group.fractional for group in snapshot.groups})
     for one in snapshot.running:
         ledger.take(one.request)
+    for one in snapshot.held:
+        ledger.take(one.request)
     ledger.mark_start()
     pending: dict[str, list[SessionRequest]] = {}
     for session in snapshot.pending:
@@ -77,7 +80,7 @@ def place_on_tables(
         _plan_group(snapshot, group, context, policies, ledger, pending.pop(group.name, []), explained)
         for group in snapshot.groups
     ]
-    stray = [session for sessions in pending.values() for session in sessions]
+    stray = [session for sessions in pending.values() for session in sessions if not is_held_place(session)]
     return Outcome(
         placements=tuple(placement for result in results for placement in result.placements),
         waits=tuple(wait for result in results for wait in result.waits) + tuple(_waits_without_group(stray)),
@@ -85,6 +88,8 @@ def place_on_tables(
         groups=tuple(result.use for result in results if result.use is not None),
         warnings=tuple(text for result in results for text in result.warnings),
         evictions=tuple(one for result in results for one in result.evictions),
+        held=tuple(one for result in results for one in result.held),
+        unheld=tuple(one for result in results for one in result.unheld),
         valid_until=min((result.valid_until for result in results), default=inf),
     )
 
@@ -105,6 +110,7 @@ def _plan_group(
         names = sorted(policies.queue if policy is None else policies.selection)
         text = f"group {group.name} names the {kind} policy {name}, which is not installed"
         reason = Reason("no-policy", f"{text}; known: {', '.join(names)}")
+        pending = [one for one in pending if not is_held_place(one)]
         return GroupResult(waits=_waits_for_reason(pending, reason))
     run = GroupRun(snapshot, group, context(group, factory), policy, ledger)
     return run.run(pending, explained=explained)

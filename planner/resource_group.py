@@ -10,19 +10,22 @@ from math import inf
 from planner.admission.eligibility import ineligibility_reasons
 from planner.admission.quota import QuotaLedger
 from planner.admission.reserved_nodes import NodeReservations
+from planner.headroom.claims import ClaimedShape, claim_place
+from planner.headroom.held_places import HeldPlaces, is_held_place
 from planner.model.demand import roundings
 from planner.model.plan_time import PlanTime
 from planner.model.types import (
     Eviction,
     GroupInfo,
-    GroupUse,
     Placement,
+    PreemptionRule,
     Reason,
     Running,
     SessionRequest,
     Snapshot,
     Wait,
 )
+from planner.model.uses import GroupUse
 from planner.nodes import metrics
 from planner.nodes.node_table import NodeTable
 from planner.queue.base import QueuePolicy, QueueView, priority_bands
@@ -62,6 +65,8 @@ class GroupResult:
     waits: list[Wait] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
+    held: list[Running] = field(default_factory=list)
+    unheld: list[Wait] = field(default_factory=list)
     use: GroupUse | None = None
     valid_until: float = inf
 
@@ -90,6 +95,9 @@ class GroupRun:
         self._reserved = NodeReservations(group, self.table, time)
         rule = group.preemption
         self._preemptor = Preemptor(self.scorer, ledger, rule, time, snapshot.disruptions) if rule else None
+        self._lender = self._preemptor or Preemptor(self.scorer, ledger, PreemptionRule(), time, {})
+        self._held = HeldPlaces(group, self.scorer, ledger, self._shapes, self._reserved, self.view, time)
+        self._held.take_over(snapshot.held)
         self._replicas: ReplicaCounts | None = None
         """Made when the first replica of a service asks."""
         self._no_room: set[tuple[Shape, tuple[int, ...]]] = set()
@@ -105,18 +113,18 @@ class GroupRun:
         if explained:
             self._run_explained(pending)
         else:
-            for session in self._order(pending):
-                self._decide(session)
+            self._run_queue(pending)
             self._result.waits = waits.unexplained_waits(
                 self.group, self._unplaced, self.skips, self._reserved
             )
+        self._result.held = list(self._held)
         self._result.valid_until = self.time.valid_until
         return self._result
 
     def _run_explained(self, pending: Sequence[SessionRequest]) -> None:
         before, fits_before = metrics.used_slots(self.table), metrics.room_by_size(self.table)
-        for session in self._order(pending):
-            self._decide(session)
+        self._run_queue(pending)
+        self._held.tell(self._unplaced, self._is_possible)
         self._result.waits = waits.explained_waits(
             self.group,
             self.scorer,
@@ -134,6 +142,71 @@ class GroupRun:
             fits_before=fits_before,
             fits_after=metrics.room_by_size(self.table),
         )
+
+    def _run_queue(self, pending: Sequence[SessionRequest]) -> None:
+        """Replicas take places that are held for their services first; then everybody has a turn, places that
+        are to be held among them."""
+        wanted = [one for one in pending if is_held_place(one)]
+        if not wanted and not self._held:
+            for session in self._order(pending):
+                self._decide(session)
+            return
+        sessions = [one for one in pending if not is_held_place(one)]
+        services = {one.request.replica_of.service for one in self._held if one.request.replica_of}
+        replicas = [one for one in sessions if one.replica_of and one.replica_of.service in services]
+        for session in list(self._order(replicas)):
+            self._claim(session)
+        left = [one for one in sessions if one.id not in self._started]
+        for session in self._order([*left, *self._held.missing(wanted)]):
+            if is_held_place(session):
+                self._hold(session)
+            else:
+                self._decide(session)
+
+    def _claim(self, session: SessionRequest) -> None:
+        """A replica takes a place that is held for its service: before the queue, since it is there already.
+        Of those whom it was lent to no more go than have to, and nobody where it can do without."""
+        if self.ledger.pending_violations(session) or ineligibility_reasons(session, self.group, self.time):
+            return
+        shape, blocked = self._shapes.of(session), self._reserved.blocked_nodes(session)
+
+        def attempt() -> Placement | None:
+            return try_place(self.scorer, session, shape, blocked, self._preference(session))
+
+        placement, victims = claim_place(
+            self._held, self._lender, session, ClaimedShape(shape, blocked), self.running, attempt
+        )
+        if victims:
+            self._evict(session, victims, f"{session.id} takes the place that it was lent")
+            placement = attempt()
+        if placement is not None:
+            self._place(session, placement)
+
+    def _hold(self, request: SessionRequest) -> None:
+        """Hold a place whose turn it is, in room that is free: nobody goes for one."""
+        reasons = self._held.refusals(request)
+        shape, blocked = self._shapes.of(request), self._reserved.blocked_nodes(request)
+        if not reasons and self.skips.closed_by is not None:
+            reasons = [waits.head_of_line_reason(self.skips.closed_by, self.skips)]
+        if not reasons and (shape, blocked) not in self._no_room:
+            placement = try_place(
+                self.scorer, request, shape, blocked, self._held.preference(request, self._there())
+            )
+            if placement is not None and self._held.keep(request, placement):
+                self.skips.placed()
+                return
+            if self._held.keep_under(request, shape, blocked, self._result.placements, self._started):
+                return
+            self._no_room.add((shape, blocked))
+        if not reasons and blocked and not explain.fits_when_empty(self.scorer, shape, blocked):
+            reasons = list(self._reserved.reasons(request))
+        reasons = reasons or list(explain.no_room_reasons(self.scorer, shape, self.group.name, blocked))
+        self._result.unheld.append(Wait(request.id, self.group.name, 0, tuple(reasons)))
+
+    def _there(self) -> Iterator[Running]:
+        """What runs, and what was placed."""
+        yield from self.running
+        yield from (Running(self._started[one.session], one) for one in self._result.placements)
 
     def _order(self, pending: Sequence[SessionRequest]) -> Iterator[SessionRequest]:
         for band in priority_bands(pending):
@@ -160,6 +233,8 @@ class GroupRun:
         placement = None
         if not quota and (shape, blocked) not in self._no_room:
             placement = try_place(self.scorer, session, shape, blocked, self._preference(session))
+        if placement is None and not quota:
+            placement = self._held.lend(session, shape, blocked)
         placement = placement or self._preempt(session, shape, blocked)
         if placement is not None:
             self._place(session, placement)
@@ -207,10 +282,11 @@ class GroupRun:
         victims = self._preemptor.find_victims(session, shape, self.running, blocked)
         if not victims:
             return None
-        self._evict(session, victims)
+        self._evict(session, victims, "")
         return try_place(self.scorer, session, shape, blocked, self._preference(session))
 
-    def _evict(self, session: SessionRequest, victims: Victims) -> None:
+    def _evict(self, session: SessionRequest, victims: Victims, why: str) -> None:
+        """`why`: the victims have to go; empty where that is their priority."""
         gone = {one.id for one in victims}
         for left in self.running:
             if left.request.id in gone:
@@ -221,9 +297,9 @@ class GroupRun:
         for one in victims:
             self.ledger.give_back(one.request)
             self.view.hold(one.request, -1)
-            why = f"priority {one.request.priority} makes room for {session.id} with priority"
-            eviction = Eviction(one.id, self.group.name, session.id, f"{why} {session.priority}")
-            self._result.evictions.append(eviction)
+            lower = f"priority {one.request.priority} makes room for {session.id} with priority"
+            text = why or f"{lower} {session.priority}"
+            self._result.evictions.append(Eviction(one.id, self.group.name, session.id, text))
         self._no_room.clear()
         self._reservation = None
         if self._preemptor is not None:
@@ -253,6 +329,7 @@ class GroupRun:
                 )
                 excluded = tuple(sorted(set(excluded)))
                 placement = try_place(self.scorer, session, shape, excluded, self._preference(session))
+                placement = placement or self._held.lend(session, shape, excluded)
                 if placement is not None:
                     self._place(session, placement)
                     return

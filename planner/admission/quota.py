@@ -15,12 +15,12 @@ from planner.model.demand import granted_shares
 from planner.model.types import (
     Fractional,
     QuotaLimit,
-    QuotaUse,
     Reason,
     SessionRequest,
     SlotMap,
     Snapshot,
 )
+from planner.model.uses import QuotaUse
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +109,7 @@ class QuotaLedger:
         reasons: list[Reason] = []
         for account in self._accounts_of(session):
             if request is None:
-                request = self._granted_slots(session)
+                request = self.granted_slots(session)
             reasons.extend(_violations(account, session, _counted(account.limit, session, request)))
         return reasons
 
@@ -117,7 +117,7 @@ class QuotaLedger:
         """Whether the session's quotas justify pushing this one out: both count against one of them, or the
         victim's borrows from the session's, which itself stays within what it owns.
         """
-        request, own = self._granted_slots(session), list(self._accounts_of(session))
+        request, own = self.granted_slots(session), list(self._accounts_of(session))
         theirs = list(self._accounts_of(victim))
         if any(one in own for one in theirs):
             return True
@@ -134,7 +134,7 @@ class QuotaLedger:
         """What the session holds beyond quotas of its own, in words; empty when nothing."""
         if not self._by_subject:
             return ""
-        request = self._granted_slots(session)
+        request = self.granted_slots(session)
         found = [
             f"{slots.amount_text(slot, min(asked, account.over(slot)))} from cohort {account.limit.cohort}"
             for account in self._accounts_of(session)
@@ -174,7 +174,7 @@ class QuotaLedger:
         """`leaving`: sessions that were counted and may be pushed out."""
         able: dict[int, dict[str, int]] = {}
         for session in leaving if any(one.cohort for one in self._accounts) else ():
-            request = self._granted_slots(session)
+            request = self.granted_slots(session)
             for account in self._accounts_of(session):
                 mine = able.setdefault(id(account), {})
                 for slot, amount in request.items():
@@ -187,12 +187,12 @@ class QuotaLedger:
         request: SlotMap | None = None
         for account in self._accounts_of(session):
             if request is None:
-                request = self._granted_slots(session)
+                request = self.granted_slots(session)
             account.sessions += sign
             for slot, amount in _counted(account.limit, session, request).items():
                 account.used[slot] = account.used.get(slot, 0) + sign * amount
 
-    def _granted_slots(self, session: SessionRequest) -> SlotMap:
+    def granted_slots(self, session: SessionRequest) -> SlotMap:
         """A session's slots in total as it is given them: parts of devices in the group's steps."""
         rule = self._rules.get(session.group)
         if rule is None or not any(slot.endswith(slots.SHARES) for k in session.kernels for slot in k.slots):

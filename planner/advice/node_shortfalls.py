@@ -112,7 +112,9 @@ def _fit_of_node(
         verdict=_verdict(at, closed, short, most),
         lacks=(*closed, *short),
         note=note,
-        holders=tuple(dict.fromkeys(session for session, _ in table.residents[at])),
+        holders=tuple(
+            dict.fromkeys([*(session for session, _ in table.residents[at]), *table.held_at([at])])
+        ),
     )
 
 

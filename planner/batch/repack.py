@@ -54,7 +54,8 @@ def repack(
 ) -> Outcome:
     """The outcome with more of the group's sessions placed, or the same outcome when none was found."""
     waiting = _waiting_for_room(outcome, group)
-    if group.reservations or group.preemption or not waiting:
+    held = any(one.request.group == group.name for one in outcome.held)
+    if group.reservations or group.preemption or held or not waiting:
         return outcome
     try:
         from planner.batch.cutting_stock import pack

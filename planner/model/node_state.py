@@ -79,6 +79,43 @@ def _without_reserve(memory: tuple[int, ...], reserved: int) -> tuple[int, ...]:
     return tuple(size - gone for size, gone in zip(memory, taken, strict=True))
 
 
+def common_state(topology: Topology, one: ResourceState, other: ResourceState) -> ResourceState:
+    """What is free in both. What fits there fits in either of them, whatever was taken from both before."""
+    cores = one.cores & other.cores
+    milli = [min(pair) for pair in zip(_milli(topology, one), _milli(topology, other), strict=True)]
+    counts = [1000 * (cores & mask).bit_count() for mask in topology.core_masks]
+    left = {(f, d): milli for f, d, milli in one.part}, {(f, d): milli for f, d, milli in other.part}
+    part = []
+    for at in sorted(left[0].keys() | left[1].keys()):
+        free = [
+            1000 if state.free[at[0]] >> at[1] & 1 else known.get(at, 0)
+            for state, known in zip((one, other), left, strict=True)
+        ]
+        part += [(*at, min(free))] if min(free) else []
+    return ResourceState(
+        cores=cores,
+        shared=tuple(max(0, have - free) for have, free in zip(counts, milli, strict=True)),
+        memory=tuple(map(min, zip(one.memory, other.memory, strict=True))),
+        free=tuple(mine & theirs for mine, theirs in zip(one.free, other.free, strict=True)),
+        part=tuple(part),
+        pages=tuple(
+            tuple(map(min, zip(*each, strict=True))) for each in zip(one.pages, other.pages, strict=True)
+        ),
+    )
+
+
+def is_possible(topology: Topology, state: ResourceState) -> bool:
+    """Whether no more of memory, pages and shared cores is given away than there is."""
+    amounts = (*state.memory, *_milli(topology, state), *(amount for each in state.pages for amount in each))
+    return min(amounts, default=0) >= 0
+
+
+def _milli(topology: Topology, state: ResourceState) -> list[int]:
+    """Free milli-cores per domain; negative where more is given away than there is."""
+    counts = ((state.cores & mask).bit_count() for mask in topology.core_masks)
+    return [1000 * have - used for have, used in zip(counts, state.shared, strict=True)]
+
+
 def hold_kernel(
     topology: Topology, state: ResourceState, kernel: KernelPlacement, known: Collection[str] = ()
 ) -> tuple[ResourceState, tuple[str, ...]]:

@@ -19,3 +19,5 @@ class ServiceReplica:
     placement: Spread = "spread"
     spare: bool = False
     """Whether the service does not count on it, so that no disruption budget protects it: it is not ready."""
+    held: bool = False
+    """Whether it is no replica, but a place that is held for one to come."""

@@ -16,13 +16,14 @@ from typing import TYPE_CHECKING, Literal
 
 from planner.model.huge_pages import PageGrant
 from planner.model.service_replica import ServiceReplica
+from planner.model.uses import GroupUse, QuotaUse
 
 if TYPE_CHECKING:
     from schemas.hardware.model import Hardware
 
 NumaPolicy = Literal["prefer-single-node", "interleaving"]
-NodeState = Literal["active", "cordoned", "drained", "unreachable", "unprovisioned"]
 SlotMap = Mapping[str, int]
+NodeState = Literal["active", "cordoned", "drained", "unreachable", "unprovisioned"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +99,10 @@ class GroupInfo:
     allowed_projects: frozenset[str] | None = None
     preemption: PreemptionRule | None = None
     """None: nobody is pushed out."""
+    held_percent: int | None = None
+    """Of each resource of its active nodes, so much may be held in it for services; None: all of it."""
+    held_most: SlotMap = field(default_factory=dict)
+    """Most that may be held in it; a slot that is missing is unlimited."""
     reservations: tuple[NodeReservation, ...] = ()
 
 
@@ -235,6 +240,9 @@ class Placement:
     group: str
     kernels: tuple[KernelPlacement, ...]
     choice: Choice | None = None
+    lent: tuple[str, ...] = ()
+    """The held places (ids) of services that it was lent: it gives way to their replicas. Left out of the
+    JSON where there are none."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -337,35 +345,14 @@ class Snapshot:
     quotas: tuple[QuotaLimit, ...] = ()
     running: tuple[Running, ...] = ()
     pending: tuple[SessionRequest, ...] = ()
+    """Places to be held (`ServiceReplica.held`) among them."""
     now: float = 0.0
     usage: Mapping[str, float] = field(default_factory=dict)
     """User → dominant share × seconds of sessions that ended, decayed to `now`; the `fair-share` queue's."""
     disruptions: Mapping[str, int] = field(default_factory=dict)
     """Service → how many of its replicas may be pushed out; one that is not named: any number."""
-
-
-@dataclass(frozen=True, slots=True)
-class QuotaUse:
-    """Use of one quota before and after the plan; slots in smallest units."""
-
-    quota: str
-    subject: str
-    limit: SlotMap
-    before: SlotMap
-    after: SlotMap
-
-
-@dataclass(frozen=True, slots=True)
-class GroupUse:
-    """One group's capacity and what is allocated before and after; `fits_before`/`fits_after`: how many more
-    sessions of a size (`1 GPU`, `2 GPUs`, ...) fit."""
-
-    group: str
-    capacity: SlotMap
-    before: SlotMap
-    after: SlotMap
-    fits_before: Mapping[str, int] = field(default_factory=dict)
-    fits_after: Mapping[str, int] = field(default_factory=dict)
+    held: tuple[Running, ...] = ()
+    """Places that are held for services already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -382,6 +369,10 @@ class Outcome:
     valid_until: float = inf
     """Until when, in seconds since the epoch, the same snapshot at a later time has the same outcome; at the
     earliest the snapshot's own time, and never, where nothing in it waits for a time."""
+    held: tuple[Running, ...] = ()
+    """Places that are held for services from now on."""
+    unheld: tuple[Wait, ...] = ()
+    """Places that are wanted and cannot be held."""
 
     def counted_from(self, start: Outcome) -> Outcome:
         """The same, with what is used before the plan as `start` has it."""

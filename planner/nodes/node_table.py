@@ -7,7 +7,7 @@ states back, exactly.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -15,10 +15,17 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.devices.mapping import Mapper
-from planner.model.node_state import ResourceState, domain_room, hold_kernel, initial_state
+from planner.model.node_state import (
+    ResourceState,
+    common_state,
+    domain_room,
+    hold_kernel,
+    initial_state,
+    is_possible,
+)
 from planner.model.request_kinds import RequestKind
 from planner.model.topology import Topology, TopologyCache
-from planner.model.types import KernelPlacement, NodeInfo
+from planner.model.types import KernelPlacement, NodeInfo, Placement
 from planner.model.unhealthy_devices import unhealthy_devices
 
 Ints = npt.NDArray[np.int64]
@@ -96,6 +103,10 @@ class NodeTable:
         )
         self.devices: Ints = np.zeros((devices, len(self.nodes)), dtype=np.int64)
         """Free milli per device (of the `.device` families) and node."""
+        self.held: dict[int, dict[tuple[str, str], KernelPlacement]] = {}
+        """By node, the places that are held for services: states are without them, too."""
+        self.lent: set[str] = set()
+        """Sessions on held places, which give way."""
         self.request_source: Callable[[], Mapping[RequestKind, int]] = dict
         """Tells the kinds of GPU requests that the group gets and how often: set by whoever knows the
         sessions."""
@@ -171,11 +182,71 @@ class NodeTable:
 
     def state_without(self, at: int, gone: Collection[str]) -> ResourceState:
         """The node's state as it would be without these sessions."""
+        there = self.residents[at].items()
+        state = self._state_with(at, (kernel for (name, _), kernel in there if name not in gone))
+        if at not in self.held:
+            return state
+        return common_state(self.topologies[at], state, self._firm_state(at, gone))
+
+    def _firm_state(self, at: int, gone: Collection[str] = ()) -> ResourceState:
+        """With the held places, and without who would give way to them."""
+        there, away = self.residents[at].items(), {*gone, *self.lent}
+        firm = [kernel for (name, _), kernel in there if name not in away]
+        held = [kernel for (name, _), kernel in self.held.get(at, {}).items() if name not in gone]
+        return self._state_with(at, (*firm, *held))
+
+    def _state_with(self, at: int, kernels: Iterable[KernelPlacement]) -> ResourceState:
         state = self.empty_states[at]
-        for (session, _), kernel in self.residents[at].items():
-            if session not in gone:
-                state, _ = hold_kernel(self.topologies[at], state, kernel)
+        for kernel in kernels:
+            state, _ = hold_kernel(self.topologies[at], state, kernel)
         return state
+
+    def hold_place(self, place: Placement) -> bool:
+        """Hold a place beside all who would not give way to it; no checkpoint may be open. False, and
+        nothing is changed, where something of it is not there, or is taken."""
+        nodes = {self.index.get(kernel.node, -1) for kernel in place.kernels}
+        if -1 in nodes or not nodes or any(self.nodes[at].state != "active" for at in nodes):
+            return False
+        for at in nodes:
+            state = self._firm_state(at, {place.session})
+            for kernel in (each for each in place.kernels if self.index[each.node] == at):
+                state, mismatches = hold_kernel(self.topologies[at], state, kernel)
+                if mismatches or not is_possible(self.topologies[at], state):
+                    return False
+        for kernel in place.kernels:
+            at = self.index[kernel.node]
+            self.residents[at].pop((place.session, kernel.kernel), None)
+            self.held.setdefault(at, {})[place.session, kernel.kernel] = kernel
+        self.renew(nodes)
+        return True
+
+    def drop_place(self, place: Placement) -> None:
+        """Hold it no longer; no checkpoint may be open."""
+        nodes = {self.index[kernel.node] for kernel in place.kernels if kernel.node in self.index}
+        for at in nodes & self.held.keys():
+            kept = {key: kernel for key, kernel in self.held[at].items() if key[0] != place.session}
+            self.held[at] = kept
+            if not kept:
+                del self.held[at]
+        self.renew(nodes)
+
+    def open_held(self) -> None:
+        """Within a checkpoint: as if no place were held."""
+        for at in self.held:
+            self.set_state(at, self._state_with(at, self.residents[at].values()))
+
+    def close_held(self) -> None:
+        """Hold the places again beside what was placed meanwhile; no checkpoint may be open."""
+        self.renew(self.held)
+
+    def held_at(self, nodes: Iterable[int]) -> tuple[str, ...]:
+        """The places (ids) that are held on any of these nodes."""
+        return tuple(dict.fromkeys(place for at in nodes for place, _ in self.held.get(at, ())))
+
+    def renew(self, nodes: Iterable[int]) -> None:
+        """Make the states of nodes of who is there, and of what is held; no checkpoint may be open."""
+        for at in nodes:
+            self._store_state(at, self.state_without(at, ()))
 
     def _store_state(self, at: int, state: ResourceState) -> None:
         self.states[at] = state

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from planner.model.demand import demand_of
@@ -32,7 +32,21 @@ def build_node_tables(snapshot: Snapshot) -> tuple[dict[str, NodeTable], list[st
                 continue
             mismatches = table.restore(table.index[kernel.node], one.request.id, kernel)
             warnings += [f"{one.request.id} is recorded on {kernel.node} with {what}" for what in mismatches]
+    _hold_places(snapshot, tables)
     return tables, warnings
+
+
+def _hold_places(snapshot: Snapshot, tables: Mapping[str, NodeTable]) -> None:
+    """Those that can still be held."""
+    names = {one.request.id for one in snapshot.held}
+    if not names:
+        return
+    lent = {one.request.id for one in snapshot.running if names.intersection(one.placement.lent)}
+    for each in tables.values():
+        each.lent |= lent
+    for one in snapshot.held:
+        if one.request.group in tables:
+            tables[one.request.group].hold_place(one.placement)
 
 
 def build_scorer(

@@ -99,11 +99,21 @@ class Preemptor:
             return None
         return self._without_the_needless(session, shape, (*quota, *room), excluded)
 
+    def victims_for_room(
+        self, shape: Shape, able: Iterable[Running], excluded: tuple[int, ...] = ()
+    ) -> Victims | None:
+        """Those of these sessions to push out for a shape whatever their priority and the time that they
+        have run; None where that would not help."""
+        self._trials = TRIALS
+        where = self._nodes_by_session()
+        found = [_candidate(one, where) for one in able if one.request.preemptible]
+        return self._victims_for_room(shape, (), sorted(found, key=_victim_order), excluded)
+
     def candidates(self, session: SessionRequest, running: Iterable[Running]) -> list[Candidate]:
         """Who may be pushed out for the session at all, the first to go first."""
         where = self._nodes_by_session()
         found = [
-            Candidate(one.request, where.get(one.request.id, ()), inf if one.started is None else one.started)
+            _candidate(one, where)
             for one in running
             if self._may_be_victim(session, one.request)
             and self._is_spare(one.request)
@@ -215,7 +225,7 @@ class Preemptor:
                 near = self._within_budgets(here.get(at, []), gone)
                 chosen = () if at in fitting else self._victims_on_node(need, at, gone, near)
                 if chosen is not None:
-                    options.append((_victims_cost(chosen), at, chosen))
+                    options.append((victims_cost(chosen), at, chosen))
         if len(options) < count:
             return None
         options.sort(key=lambda one: one[:2])
@@ -240,7 +250,7 @@ class Preemptor:
                 return self._minimal_victims(here, fits)
             good = [one for one in sets if fits(one)]
             if good:
-                return min(good, key=_victims_cost)
+                return min(good, key=victims_cost)
         return tuple(here)
 
     def _state_without(self, at: int, names: frozenset[str]) -> ResourceState:
@@ -300,6 +310,11 @@ class Preemptor:
             yield at, self._table.state_without(at, names)
 
 
+def _candidate(one: Running, nodes: Mapping[str, tuple[int, ...]]) -> Candidate:
+    started = inf if one.started is None else one.started
+    return Candidate(one.request, nodes.get(one.request.id, ()), started)
+
+
 def _count_by_service(victims: Victims) -> Counter[str]:
     return Counter(service for one in victims if (service := _counted_service(one.request)))
 
@@ -315,7 +330,7 @@ def _victim_order(one: Candidate) -> tuple[int, float, str]:
     return (one.request.priority, -one.started, one.id)
 
 
-def _victims_cost(chosen: Victims) -> tuple[int, list[int], float, list[str]]:
+def victims_cost(chosen: Victims) -> tuple[int, list[int], float, list[str]]:
     """What is compared between sets of victims: how many, their priorities, their lost time."""
     priorities = sorted((one.request.priority for one in chosen), reverse=True)
     return (len(chosen), priorities, -fsum(one.started for one in chosen), [one.id for one in chosen])

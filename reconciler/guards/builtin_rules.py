@@ -16,7 +16,7 @@ from schemas.values.linux_users import is_root
 from schemas.values.resource_ref import identity_of
 
 if TYPE_CHECKING:
-    from planner.model.types import QuotaUse
+    from planner.model.uses import QuotaUse
     from schemas.kinds.session import Session
     from schemas.values.image_reference import ImageReference
 

@@ -25,7 +25,7 @@ from schemas.problems.errors.plan import GuardRefused, PlanError
 from schemas.problems.text import printable
 
 if TYPE_CHECKING:
-    from planner.model.types import QuotaUse
+    from planner.model.uses import QuotaUse
     from reconciler.values.plan import Action, Plan
     from reconciler.values.records import Recorded
 

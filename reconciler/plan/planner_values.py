@@ -70,6 +70,8 @@ def group_info(group: ResourceGroup) -> GroupInfo:
         allowed_types=None if spec.allowed_types is None else frozenset(spec.allowed_types),
         allowed_projects=None if spec.allowed_projects is None else frozenset(spec.allowed_projects),
         preemption=_preemption_rule(group),
+        held_percent=spec.headroom.percent,
+        held_most=spec.headroom.total.slots,
         reservations=tuple(
             NodeReservation(
                 kept.name,

@@ -65,7 +65,12 @@ def seal_plan(
         quotas=outcome.quotas,
         groups=outcome.groups,
         node_requests=placed.node_requests,
-        services=service_statuses(context.services.statuses, placed.waits),
+        services=service_statuses(
+            context.services.statuses,
+            placed.waits,
+            outcome,
+            placed.snapshot.running if placed.snapshot is not None else (),
+        ),
         warnings=_warnings(context, decisions, placed, acted),
     )
     judged = add_verdict(context, plan)

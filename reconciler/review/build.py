@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from planner.model.types import GroupUse, Wait
+from planner.model.types import Wait
+from planner.model.uses import GroupUse
 from reconciler.plan.context import Planner
 from reconciler.plan.pipeline import make_study
 from reconciler.plan.plan_request import PlanRequest

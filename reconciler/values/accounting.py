@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from planner.admission.quota import requested_slots
 from planner.model.plan_time import PlanTime
-from planner.model.types import GroupInfo, GroupUse, SessionRequest
+from planner.model.types import GroupInfo, SessionRequest
+from planner.model.uses import GroupUse
 from planner.queue.base import QueueView
 from planner.queue.dominant_share import dominant_share
 from planner.queue.fair_share import DEFAULT_HALF_LIFE

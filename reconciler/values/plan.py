@@ -12,7 +12,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from planner.model.types import GroupUse, Placement, QuotaUse, Wait
+from planner.model.types import Placement, Wait
+from planner.model.uses import GroupUse, QuotaUse
 from providers.autoscaling.values import NodeRequest
 from reconciler.values.changes.cause import Cause
 from reconciler.values.changes.change import Change

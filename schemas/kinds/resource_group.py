@@ -8,9 +8,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field
 
 from schemas.kinds.parts.docker import Capability
+from schemas.kinds.parts.resources import Slots
 from schemas.values.envelope import Count, Flag, Model, Positive, Resource
 from schemas.values.names import LabelKey, LabelValue, Name, NodeName, Sharer, Text
-from schemas.values.quantities import Cpu, Duration, Memory, Shares, Timestamp
+from schemas.values.quantities import Cpu, Duration, Memory, Percent, Shares, Timestamp
 
 NumaPolicy = Literal["prefer-single-node", "interleaving"]
 SessionType = Literal["interactive", "batch", "inference", "system"]
@@ -63,6 +64,16 @@ class Preemption(Model):
     """How long a session that names no `checkpoint` has to end by itself."""
     minimum_run_time: Duration = 0
     """Nobody is pushed out before it has run for so long."""
+
+
+class HeadroomBound(Model):
+    """How much may be held for services (`Service.spec.headroom`) in the group in all; within their quotas
+    any amount when both are left out."""
+
+    percent: Percent | None = None
+    """Of each resource of its active nodes (`20%`); `0%` for none."""
+    total: Slots = Slots()
+    """Most that is held; a slot that is not named is unlimited."""
 
 
 class NodeLoss(Model):
@@ -135,6 +146,7 @@ class ResourceGroupSpec(Model):
     default without MKNOD; SYS_PTRACE, SYS_NICE, IPC_LOCK, IPC_OWNER, LEASE, NET_BROADCAST). With most others,
     such as SYS_ADMIN, it is root of the node."""
     preemption: Preemption = Preemption()
+    headroom: HeadroomBound = HeadroomBound()
     node_loss: NodeLoss = NodeLoss()
     """For sessions that do not say so themselves; batch sessions are started again only if they have
     `restart` or `checkpoint`."""

@@ -15,6 +15,7 @@ from schemas.values.quantities import Duration
 
 Seconds = Annotated[Duration, Field(ge=1, le=3600)]
 Spread = Literal["spread", "pack"]
+MOST_HELD = 100
 
 
 class HttpCheck(Model):
@@ -102,6 +103,14 @@ class TrafficPart(Model):
     weight: Annotated[int, Field(strict=True, ge=0, le=100)]
 
 
+class Headroom(Model):
+    """Places that are held for replicas to come."""
+
+    replicas: Annotated[Count, Field(le=MOST_HELD)] = 0
+    """So many more replicas than run have a place held for each in the resource group. Preemptible sessions
+    may run there, and give way when a replica needs the place."""
+
+
 class ServiceSpec(Model):
     replicas: Annotated[Count, Field(le=MOST_REPLICAS)] = 1
     template: SessionSpec
@@ -114,6 +123,7 @@ class ServiceSpec(Model):
     update: UpdateRules = UpdateRules()
     autoscaling: Autoscaling | None = None
     """`replicas` is then what the service begins with."""
+    headroom: Headroom = Headroom()
     traffic: tuple[TrafficPart, ...] = ()
     """Weights that add up to 100. Generations that are named here stay, each with replicas for its part; when
     left out, all replicas get requests alike, and the latest generation takes the others' place."""

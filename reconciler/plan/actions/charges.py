@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from planner.model.types import GroupUse
+from planner.model.uses import GroupUse
 from reconciler.plan.context import PlanContext
 from reconciler.plan.planner_values import group_info, session_request
 from reconciler.values.accounting import account_of

@@ -35,7 +35,7 @@ def make_actions(context: PlanContext, decisions: Decisions, placed: PlacementRe
     leaves.
     """
     actions = [*_session_actions(context, decisions, placed), *resource_actions(context)]
-    actions, notes = add_folders(context, add_service_states(context, actions))
+    actions, notes = add_folders(context, add_service_states(context, actions, placed.outcome))
     actions, unmapped = add_app_ports(context, actions)
     actions, rollout = add_node_actions(context, add_early_pulls(context, actions))
     return ActionSet(charge_accounts(context, actions, placed.outcome.groups), rollout, (*notes, *unmapped))

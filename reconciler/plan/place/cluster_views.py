@@ -32,9 +32,10 @@ def snapshot_after(context: PlanContext, result: PlacementResult) -> Snapshot:
     started = {one.placement.session for one in placed}
     evicted = result.evictions
     stay = tuple(one for one in asked.running if one.request.id not in evicted)
-    waiting = tuple(one for one in asked.pending if one.id not in started)
+    left = (one for one in asked.pending if one.id not in started)
+    waiting = tuple(one for one in left if one.replica_of is None or not one.replica_of.held)
     waiting += tuple(one.request for one in asked.running if one.request.id in evicted)
-    return replace(asked, running=(*stay, *placed), pending=waiting)
+    return replace(asked, running=(*stay, *placed), pending=waiting, held=result.outcome.held)
 
 
 def snapshot_now(desired: Desired, actual: Actual, nodes: Mapping[str, NodeInfo], now: float) -> Snapshot:

@@ -168,6 +168,9 @@ def running_session(
     """A session that holds something, on the nodes that are planned with. It may be pushed out only if it is
     `movable`, and preemptible."""
     found = _as_recorded(existing, placement, desired)
+    if placement.lent and not found.request.preemptible:
+        # What its document says by now counts from its next start: it was lent the place as one that goes.
+        found = replace(found, request=replace(found.request, preemptible=True))
     return _on_known_nodes(found if movable else _not_preemptible(found), nodes)
 
 

@@ -15,6 +15,7 @@ from reconciler.plan.decide.node_loss import ghosts_at, node_loss_rule, unknown_
 from reconciler.plan.images.requirements import common_architectures, image_obstacle
 from reconciler.plan.nodes.volume_hosts import volume_obstacle
 from reconciler.plan.place import gpu_fractions
+from reconciler.plan.place.headroom import PlannedHeadroom, planned_headroom, with_headroom
 from reconciler.plan.place.held_placements import held_now, held_while_placing
 from reconciler.plan.place.placement_result import PlacementResult
 from reconciler.plan.place.snapshot import make_snapshot, running_session
@@ -62,12 +63,14 @@ def solve(context: PlanContext, decisions: Mapping[str, Decision]) -> PlacementR
         for identity, wait in refused.items()
         if _may_run_on(decisions.get(identity))
     }
+    places = planned_headroom(context)
     # Whose start nobody asks for starts nothing that needs it.
     unmet = frozenset(refused.keys() - kept.keys())
     while True:
         snapshot = _make_planner_input(
             context, decisions, [d for d in askers.values() if d.id not in kept], unmet, kept
         )
+        snapshot = with_headroom(snapshot, places)
         outcome = _ask_planner(context, snapshot)
         placements = {placement.session: placement for placement in outcome.placements}
         waits = {wait.session: wait for wait in outcome.waits}
@@ -80,7 +83,8 @@ def solve(context: PlanContext, decisions: Mapping[str, Decision]) -> PlacementR
         kept |= losers
         unmet |= more
     waits |= refused | kept | _evicted_waits(outcome)
-    full = _count_from_now(context, decisions, outcome)
+    full = _count_from_now(context, decisions, outcome, places)
+    full = replace(full, unheld=(*full.unheld, *places.refused))
     return PlacementResult(full, placements, waits, cancelled, frozenset(kept), snapshot)
 
 
@@ -293,6 +297,8 @@ def _planner_request(
         blocked_by=_unmet_dependencies(context, decision, decisions, unmet),
         architectures=common_architectures(decision.session, context.desired, context.actual, architectures),
     )
+    if asked.preemptible and decision.session.protected:
+        asked = replace(asked, preemptible=False)  # It would not give way.
     able = gpu_fractions.enforcing_nodes(decision.session, context.desired, context.actual.capabilities)
     if able is not None:
         asked = replace(asked, designated=able & asked.designated or able)
@@ -357,7 +363,9 @@ def _dependency_state(
     return ""
 
 
-def _count_from_now(context: PlanContext, decisions: Mapping[str, Decision], outcome: Outcome) -> Outcome:
+def _count_from_now(
+    context: PlanContext, decisions: Mapping[str, Decision], outcome: Outcome, places: PlannedHeadroom
+) -> Outcome:
     """What was used before counts what this plan frees, too."""
     freed = any(d.need in _FREEING and d.existing and d.existing.phase in HOLDING for d in decisions.values())
     if not freed:
@@ -365,6 +373,7 @@ def _count_from_now(context: PlanContext, decisions: Mapping[str, Decision], out
     held, now = held_now(context.actual), context.time.seconds
     running = [running_session(*one, context.desired, context.nodes) for one in held]
     before = make_snapshot(context.desired, context.actual, context.nodes, running, (), now)
+    before = replace(before, held=places.held)
     return outcome.counted_from(_ask_planner(context, before))
 
 

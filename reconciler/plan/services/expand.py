@@ -11,7 +11,7 @@ from reconciler.plan.services.goal import Goal, rollout_goal
 from reconciler.plan.services.replicas import Replica, judge_replica
 from reconciler.plan.services.rollout import RolloutStep, next_step
 from reconciler.plan.services.scale import wanted_replicas
-from reconciler.plan.services.service_rollouts import NO_ROLLOUTS, ServiceRollouts
+from reconciler.plan.services.service_rollouts import NO_ROLLOUTS, Headroom, ServiceRollouts
 from reconciler.values.changes.cause import Cause, CauseCode
 from reconciler.values.documents.recorded_documents import recorded_session
 from reconciler.values.documents.service_replicas import replica_of
@@ -63,6 +63,7 @@ def expand_services(
     restarts: dict[str, Cause] = {}
     removals: dict[str, Cause] = {}
     states: dict[str, ServiceState] = {}
+    headroom: dict[str, Headroom] = {}
     for identity, pattern in sorted(desired.services.items()):
         service = _Service(desired, actual, pattern, found.get(identity, []), leaving, time)
         wanted |= service.wanted(memory)
@@ -70,12 +71,13 @@ def expand_services(
         restarts |= service.restarts()
         removals |= service.removals()
         states[identity] = service.next_state()
+        headroom |= service.headroom()
     for identity in found.keys() - desired.services.keys():
         if _stays(identity, actual):
             wanted |= dict(_as_recorded(found[identity]))
     memory.wanted = {name: each for name, each in memory.wanted.items() if name in wanted}
     return _with_replicas(desired, wanted, memory), ServiceRollouts(
-        tuple(statuses), restarts, removals, states
+        tuple(statuses), restarts, removals, states, headroom
     )
 
 
@@ -216,11 +218,7 @@ class _Service:
         return _recorded(self._existing[each.id])
 
     def _made(self, generation: str, number: int, memory: ExpansionMemory) -> _WantedReplica | None:
-        if generation == self._pattern.generation:
-            pattern: Session | None = self._pattern.session
-        else:
-            remembered = self._state.find(generation)
-            pattern = recorded_session(remembered.document) if remembered is not None else None
+        pattern = self._pattern_of(generation)
         if pattern is None:
             return None
         key, notes = self._name(generation, number), replica_notes(self._pattern.service)
@@ -232,6 +230,35 @@ class _Service:
         made = _WantedReplica(session, document, digest(document))
         memory.wanted[key] = (pattern, notes), made
         return made
+
+    def _pattern_of(self, generation: str) -> Session | None:
+        if generation == self._pattern.generation:
+            return self._pattern.session
+        remembered = self._state.find(generation)
+        return recorded_session(remembered.document) if remembered is not None else None
+
+    def headroom(self) -> Mapping[str, Headroom]:
+        """Places are held for the generation that the service goes to; nothing where it wants none."""
+        count, target = self._spec.headroom.replicas, self._goal.target
+        made = self._pattern_of(target)
+        if not count or made is None:
+            return {}
+        named = {each.generation for each in self._state.held}
+        older = {name: found for name in named if (found := self._pattern_of(name)) is not None}
+        notes, since = replica_notes(self._pattern.service), self._state.find(target)
+        patterns = {
+            name: replica_session(each, name, 1, notes) for name, each in {**older, target: made}.items()
+        }
+        return {
+            self._identity: Headroom(
+                count,
+                target,
+                since.since if since is not None else self._time.exactly(),
+                patterns,
+                tuple(each for each in self._state.held if each.generation in patterns)[:count],
+                self._state.last_held,
+            )
+        }
 
     def restarts(self) -> Mapping[str, Cause]:
         """Of those that stay."""
@@ -261,7 +288,7 @@ class _Service:
         phase, why = self._phase()
         return ServiceStatus(
             self._identity, self._wanted, latest, goal.target, self.next_state().stable or stable,
-            phase, why, tuple(self._replica_statuses()), self._scale,
+            phase, why, tuple(self._replica_statuses()), self._scale, self._spec.headroom.replicas,
         )  # fmt: skip
 
     def _phase(self) -> tuple[ServicePhase, str]:

@@ -83,6 +83,10 @@ def _values_around_actions(plan: Plan) -> dict[str, Any]:
     bare = dataclasses.replace(plan, actions=(), waits=())
     value: dict[str, Any] = _adapter().dump_python(bare, mode="json")
     _drop_empty(value, "unreached", "rollout", "violations", "overridden", "node_requests", "services")
+    for service in value.get("services", ()):
+        for held in service["held"]:
+            _drop_empty_of_placement(held["placement"])
+        _drop_empty(service, "headroom", "held", "unheld")
     return value
 
 
@@ -126,6 +130,9 @@ def _drop_empty_of_side(side: dict[str, Any]) -> None:
     _drop_empty(side, "ghosts", "account", "folder", "pulls", "provision", "app_ports")
     if not any(side.get("state", {}).values()):
         side.pop("state", None)
+    for held in side.get("state", {}).get("held", ()):
+        _drop_empty_of_placement(held["placement"])
+    _drop_empty(side.get("state", {}), "held", "last_held")
     if "folder" in side:
         _drop_empty(side["folder"], "new_owner", "projects", "claim", "server")
     for pull in side.get("pulls", ()):
@@ -139,8 +146,15 @@ def _drop_empty_of_side(side: dict[str, Any]) -> None:
             _drop_empty(mount, "file_systems", "sub_path", "server", "claim")
         if "login" in spec:
             del spec["login"]["seed"]
-    _drop_empty((side["placement"] or {}).get("choice") or {}, "connection")
-    for part in (side["placement"] or {}).get("kernels", ()):
+    _drop_empty_of_placement(side["placement"])
+
+
+def _drop_empty_of_placement(placement: dict[str, Any] | None) -> None:
+    if placement is None:
+        return
+    _drop_empty(placement, "lent")
+    _drop_empty(placement["choice"] or {}, "connection")
+    for part in placement["kernels"]:
         without_unset(part)
 
 

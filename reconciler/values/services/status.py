@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from planner.model.types import Placement
+
 ReplicaPhase = Literal["new", "waiting", "starting", "ready", "unready", "ended", "away", "leaving"]
 """`new`: this plan creates it; `waiting`: for room; `starting`: it was never ready; `leaving`: this plan
 takes it away."""
@@ -25,6 +27,15 @@ class ReplicaStatus:
 
 
 @dataclass(frozen=True, slots=True)
+class HeldStatus:
+    """A place that is held for a replica to come. `lent`: sessions (identities) that run there and give way
+    to it."""
+
+    placement: Placement
+    lent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ServiceStatus:
     """As of one plan. `wanted` replicas; `latest` is the document's generation, `target` the one that the
     service goes to: another one where `latest` was given up, or somebody wants it (`why`)."""
@@ -40,6 +51,12 @@ class ServiceStatus:
     replicas: tuple[ReplicaStatus, ...] = ()
     scale: str = ""
     """Why `wanted` is not the document's number; empty where it is."""
+
+    headroom: int = 0
+    """Places that are to be held for replicas to come."""
+    held: tuple[HeldStatus, ...] = ()
+    unheld: str = ""
+    """Why fewer are held than `headroom`; empty where all are."""
 
     def count(self, *phases: ReplicaPhase) -> int:
         return sum(each.phase in phases for each in self.replicas)

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from planner.model.types import QuotaUse, Reason, Wait
+from planner.model.types import Reason, Wait
+from planner.model.uses import QuotaUse
 from providers.health.codes import Finding
 from providers.health.values import NodeHealth
 from reconciler.notify.collect import collect_news, initial_state
