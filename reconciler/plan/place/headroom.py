@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from math import inf, nextafter
 from typing import NamedTuple
 
 from planner.model.types import KernelPlacement, Outcome, Reason, Running, SessionRequest, Snapshot, Wait
@@ -65,7 +66,7 @@ def _request(context: PlanContext, service: str, session: Session, since: float)
     asked = session_request(
         session,
         context.desired.repository,
-        enqueued=since,
+        enqueued=nextafter(since, inf),  # After the replicas that are wanted since then.
         architectures=common_architectures(session, context.desired, context.actual, architectures),
     )
     able = gpu_fractions.enforcing_nodes(session, context.desired, context.actual.capabilities)
