@@ -190,6 +190,8 @@ class Documents:
             "idle": rng.choice([None, None, IDLE]),
             "dependsOn": [f"Session/p/{rng.choice(earlier)}"] if earlier and rng.random() < 0.2 else [],
         }
+        if self.services is not None:
+            spec["preemptible"] = rng.random() < 0.5
         return _envelope("Session", name, spec, project="p", annotations=self._annotations())
 
     def _annotations(self) -> dict[str, str]:

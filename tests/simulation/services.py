@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from planner.model.types import Placement
 from providers.fake import World
 from reconciler.values.plan import Action, Plan
 from reconciler.values.services.pattern import replica_ref
@@ -95,6 +96,7 @@ class ServiceDocuments:
         if (spec := self._some()) is not None:
             surge, unavailable = self.rng.choice(_BOUNDS)
             spec["placement"] = self.rng.choice(["spread", "pack"])
+            spec["headroom"] = {"replicas": self.rng.choice([0, 1, 2])}
             spec["update"] = {
                 "surge": surge,
                 "unavailable": unavailable,
@@ -139,6 +141,27 @@ def bounds_hold(plan: Plan, actual: Actual, desired: Desired) -> None:
         there = len(standing - gone) + len(made)
         if there > max(len(standing), spec.replicas + spec.update.surge):
             raise Violation(f"{identity} has {there} replicas: {sorted(before)} and {sorted(made)}")
+
+
+def held_alone(plan: Plan) -> None:
+    """Nobody has anything of what is held for a service but who gives way to it."""
+    taken: dict[tuple[str, str], str] = {}
+    for action in plan.actions:
+        side = action.session_after
+        for thing in _things(side.placement if side is not None else None):
+            taken[thing] = action.id
+    for status in plan.services:
+        for place in status.held:
+            others = {taken[thing] for thing in _things(place.placement) if thing in taken}
+            if others - set(place.lent):
+                raise Violation(f"{place.placement.session} is held, and {others} are there: {place.lent}")
+            taken |= dict.fromkeys(_things(place.placement), place.placement.session)
+
+
+def _things(placement: Placement | None) -> Iterator[tuple[str, str]]:
+    for part in placement.kernels if placement is not None else ():
+        yield from ((part.node, grant.id) for grant in part.devices)
+        yield from ((part.node, f"CPU {cpu}") for cpu in part.cpus)
 
 
 def _check_ready(

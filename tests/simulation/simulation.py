@@ -42,6 +42,7 @@ from tests.simulation.services import (
     ServiceDocuments,
     answers,
     bounds_hold,
+    held_alone,
     is_settled,
     owner_of,
     replicas_recorded,
@@ -270,6 +271,7 @@ class Life:
         actual = self._see(store)
         plan = self.plans.plan(self.documents, actual, self.clock.now())
         bounds_hold(plan, actual, self.documents.desired())
+        held_alone(plan)
         if self.patient:
             self.offline.check(self.documents, self.disk.address, self.clock.now())
         self.blind, self.refused = not plan.complete, frozenset(self.guarded)
@@ -316,6 +318,7 @@ class Life:
         actual = self._see(store)
         plan = self.plans.plan(self.documents, actual, self.clock.now())
         bounds_hold(plan, actual, self.documents.desired())
+        held_alone(plan)
         before = self.blind, self.refused
         self.blind, self.refused = not plan.complete, frozenset(self.guarded)
         self._only_what_is_over_stops(plan)

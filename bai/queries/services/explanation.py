@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from bai.queries.services.facts import service_facts
 from bai.render.humanize import clean
-from bai.render.plan.services import progress_words
+from bai.render.plan.services import headroom_words, progress_words
 from bai.render.plan.waits import wait_lines
 from bai.render.printout import Printout, Report, Section, Table
 from bai.render.resources.services import order_words, service_json
@@ -55,6 +55,8 @@ def _status_lines(found: ServiceFacts) -> Iterator[str]:
     if status.why:
         yield clean(status.why)
     yield f"{progress_words(status)}, of generation {clean(status.target)}"
+    if status.headroom:
+        yield headroom_words(status)
     if status.target != status.latest:
         yield f"its document says {clean(status.latest)}"
     for name, why in found.state.failed.items():

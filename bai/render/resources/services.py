@@ -11,6 +11,7 @@ from rich.text import Text
 from bai.render.humanize import clean, duration, iso_time
 from bai.render.plan.services import (
     STYLES,
+    headroom_words,
     phase_words,
     progress_words,
     ready_count,
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
     from reconciler.values.services.status import ReplicaStatus, ServiceStatus
     from reconciler.values.state import Existing
 
-COLUMNS = ("name", "project", "ready", "updated", "generation", "stable", "status", "scale", "url")
+COLUMNS = ("name", "project", "ready", "updated", "held", "generation", "stable", "status", "scale", "url")
 PHASE_STYLES = {"ready": "green", "unready": "red", "ended": "red", "away": "yellow", "waiting": "yellow"}
 """By the phase of a replica."""
 
@@ -60,12 +61,13 @@ def service_cells(found: ServiceFacts) -> tuple[str, ...]:
     ref, status = ref_of(found.id), found.status
     urls = " ".join(app.url for app in found.apps if app.url)
     if status is None:
-        return (ref.name, ref.project, "", "", "", found.state.stable, _unplanned_words(found), "", urls)
+        return (ref.name, ref.project, "", "", "", "", found.state.stable, _unplanned_words(found), "", urls)
     return (
         ref.name,
         ref.project,
         f"{ready_count(status)}/{status.wanted}",
         str(updated_count(status)),
+        f"{len(status.held)}/{status.headroom}" if status.headroom else "",
         status.target,
         status.stable,
         phase_words(status),
@@ -99,6 +101,8 @@ def _rollout(found: ServiceFacts) -> Iterator[Text]:
         yield Text(f"  replicas    {progress_words(status)}, {status.wanted} wanted")
         if status.scale:
             yield Text(f"  scale       {clean(status.scale)}")
+        if status.headroom:
+            yield Text(f"  head-room   {headroom_words(status)}")
         yield Text(f"  generation  {clean(status.target)}{_generation_note(status)}")
         yield Text(f"  stable      {clean(status.stable) or 'none was complete so far'}")
     if found.order is not None:
@@ -223,9 +227,32 @@ def service_json(found: ServiceFacts) -> dict[str, Any]:
             }
             for each in found.state.generations
         ],
+        "held": held_json(found.status),
         "order": order_json(found.order),
         "apps": apps_json(found.apps),
     }
+
+
+def held_json(status: ServiceStatus | None) -> list[dict[str, Any]]:
+    """The places that are held for replicas to come."""
+    return [
+        {
+            "containers": [
+                {
+                    "name": kernel.kernel,
+                    "node": kernel.node,
+                    "cpus": list(kernel.cpus),
+                    "cpuMilli": kernel.cpu_milli,
+                    "memory": kernel.memory,
+                    "memoryNodes": list(kernel.memory_nodes),
+                    "devices": [grant.id for grant in kernel.devices],
+                }
+                for kernel in each.placement.kernels
+            ],
+            "lent": list(each.lent),
+        }
+        for each in (status.held if status is not None else ())
+    ]
 
 
 def status_json(status: ServiceStatus | None) -> dict[str, Any] | None:
@@ -236,6 +263,8 @@ def status_json(status: ServiceStatus | None) -> dict[str, Any] | None:
         "why": status.why,
         "wanted": status.wanted,
         "scale": status.scale,
+        "headroom": status.headroom,
+        "unheld": status.unheld,
         "ready": ready_count(status),
         "updated": updated_count(status),
         "latest": status.latest,
