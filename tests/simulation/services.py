@@ -14,6 +14,7 @@ from reconciler.values.plan import Action, Plan
 from reconciler.values.services.pattern import replica_ref
 from reconciler.values.services.readiness import Readiness
 from reconciler.values.services.status import ServiceStatus
+from reconciler.values.session_phase import ENDED
 from reconciler.values.state import Actual, Desired, Existing
 from schemas.kinds.service import ServiceSpec
 from schemas.kinds.session import Session
@@ -148,7 +149,8 @@ def held_alone(plan: Plan) -> None:
     taken: dict[tuple[str, str], str] = {}
     for action in plan.actions:
         side = action.session_after
-        for thing in _things(side.placement if side is not None else None):
+        there = side is not None and side.phase not in ENDED
+        for thing in _things(side.placement if side is not None and there else None):
             taken[thing] = action.id
     for status in plan.services:
         for place in status.held:

@@ -41,6 +41,7 @@ KINDS: Mapping[str, FigureKind] = {
     ),
     "bai_capacity": FigureKind("What a group has, in smallest units.", ("group", "slot")),
     "bai_allocated": FigureKind("What of it sessions hold.", ("group", "slot")),
+    "bai_held": FigureKind("What of that is held for replicas of services to come.", ("group", "slot")),
     "bai_fits": FigureKind("How many more sessions of a size fit: fragmentation.", ("group", "size")),
     "bai_measured": FigureKind(
         "What sessions hold whose use was measured, in thousandths of cores and GPUs.", ("group", "slot")
@@ -95,12 +96,28 @@ def _queue_figures(plan: Plan, existing: Mapping[str, Existing], now: float) -> 
 
 
 def _group_figures(plan: Plan) -> Iterator[Figure]:
+    held = _held_by_group(plan)
     for use in plan.groups:
+        for slot, amount in sorted(held.get(use.group, {}).items()):
+            yield Figure("bai_held", (use.group, slot), float(amount))
         for slot, capacity in sorted(use.capacity.items()):
             yield Figure("bai_capacity", (use.group, slot), float(capacity))
             yield Figure("bai_allocated", (use.group, slot), float(use.after.get(slot, 0)))
         for size, count in sorted(use.fits_after.items()):
             yield Figure("bai_fits", (use.group, size), float(count))
+
+
+def _held_by_group(plan: Plan) -> Mapping[str, Count[str]]:
+    """Smallest units by slot; nothing of groups in which nothing is to be held."""
+    found: dict[str, Count[str]] = {}
+    for place in (place for service in plan.services for place in service.held):
+        here = found.setdefault(place.placement.group, Count())
+        for kernel in place.placement.kernels:
+            here["cpu"] += kernel.cpu_milli
+            here["mem"] += kernel.memory
+            for grant in kernel.devices:
+                here[grant.slot] += grant.milli if grant.slot.endswith(".shares") else 1
+    return found
 
 
 def _locality_figures(plan: Plan, existing: Mapping[str, Existing]) -> Iterator[Figure]:
