@@ -24,6 +24,7 @@ from planner.waiting.explain import demand_text
 from planner.waiting.waits import UnplacedSession
 
 _MOST_TOLD = 3
+_LENT = "gives way to replicas of "
 
 
 def is_held_place(request: SessionRequest) -> bool:
@@ -183,7 +184,7 @@ class HeldPlaces:
         self._table.renew(set().union(*nodes.values()))
         for at, one in enumerate(placements) if kept else ():
             if one.session in found:
-                placements[at] = replace(one, lent=(*one.lent, request.id))
+                placements[at] = self._as_lent(one, (request.id,))
         return kept
 
     def _nodes_of(self, placement: Placement) -> set[int]:
@@ -219,7 +220,18 @@ class HeldPlaces:
         self._table.commit(mark)
         self._table.lent.add(session.id)
         self._table.close_held()
-        return replace(placement, lent=self._table.held_at(sorted(self._nodes_of(placement))))
+        return self._as_lent(placement, self._table.held_at(sorted(self._nodes_of(placement))))
+
+    def _as_lent(self, placement: Placement, names: Iterable[str]) -> Placement:
+        """The placement, with the places that it was lent, which its explanation says."""
+        lent = (*placement.lent, *names)
+        replicas = (self._places[name].request.replica_of for name in lent if name in self._places)
+        services = ", ".join(sorted({each.service for each in replicas if each is not None}))
+        choice = placement.choice
+        if choice is not None:
+            said = choice.detail.partition(_LENT)[0].removesuffix("; ")
+            choice = replace(choice, detail=f"{said}{'; ' if said else ''}{_LENT}{services}")
+        return replace(placement, lent=lent, choice=choice)
 
     def tell(self, unplaced: Iterable[UnplacedSession], is_possible: Callable[[Shape], bool]) -> None:
         """Add to the reasons of those who would have room where places are held."""

@@ -144,6 +144,23 @@ def test_one_sleeps_while_nobody_asks() -> None:
         assert bounds_at(rules, PlanTime(monday.timestamp()))[0] == least
 
 
+@pytest.mark.parametrize("user", ["sessions/services/headroom"], indirect=True)
+def test_a_place_is_held_and_lent(user: User) -> None:
+    user.bai("validate")
+    user.bai("fmt", "--check")
+    plan = user.plan("--offline")
+    [service] = plan["services"]
+    [place] = service["held"]
+    [session] = place["lent"]
+    [action] = [each for each in plan["actions"] if each["id"] == session]
+    assert session.endswith(("/sweep", "/tune"))
+    assert action["after"]["placement"]["choice"]["detail"] == f"gives way to replicas of {CHAT}"
+    assert (
+        action["after"]["placement"]["kernels"][0]["devices"] == place["placement"]["kernels"][0]["devices"]
+    )
+    assert [each["session"] for each in plan["waits"]] == ["Session/examples/report"]
+
+
 @pytest.mark.xdist_group("machine")
 @pytest.mark.parametrize("user", ["sessions/services/autoscaled"], indirect=True)
 def test_the_sleeping_one_begins_with_a_replica_that_runs(user: User) -> None:

@@ -185,6 +185,13 @@ def _nearness_section(need: NeedFit, most: int) -> Section:
     return Section(f"How close the nodes come to one with {need.words}{count}", tuple(parts), 2)
 
 
+def _holder_words(identity: str) -> str:
+    """A session by its name; `held for p/web`, of a place for a replica to come."""
+    if ref_of(identity).kind != "Headroom":
+        return short_name(identity)
+    return f"held for {short_name(place_service(identity))}"
+
+
 def _node_row(view: NodeFit) -> tuple[str, str, str, str]:
     lacks = "; ".join(lack.message for lack in view.lacks) or view.note
-    return view.node, VERDICTS[view.verdict], lacks, join_limited(map(short_name, view.holders), 3)
+    return view.node, VERDICTS[view.verdict], lacks, join_limited(map(_holder_words, view.holders), 3)
