@@ -152,9 +152,7 @@ class GroupRun:
                 self._decide(session)
             return
         sessions = [one for one in pending if not is_held_place(one)]
-        services = {one.request.replica_of.service for one in self._held if one.request.replica_of}
-        replicas = [one for one in sessions if one.replica_of and one.replica_of.service in services]
-        for session in list(self._order(replicas)):
+        for session in list(self._order(self._held.claimants(sessions))):
             self._claim(session)
         left = [one for one in sessions if one.id not in self._started]
         for session in self._order([*left, *self._held.missing(wanted)]):
@@ -184,24 +182,28 @@ class GroupRun:
 
     def _hold(self, request: SessionRequest) -> None:
         """Hold a place whose turn it is, in room that is free: nobody goes for one."""
-        reasons = self._held.refusals(request)
+        if request.replica_of in self._held.refused:
+            return  # It would be told the same.
         shape, blocked = self._shapes.of(request), self._reserved.blocked_nodes(request)
+        reasons = self._held.refusals(request)
         if not reasons and self.skips.closed_by is not None:
             reasons = [waits.head_of_line_reason(self.skips.closed_by, self.skips)]
-        if not reasons and (shape, blocked) not in self._no_room:
-            placement = try_place(
-                self.scorer, request, shape, blocked, self._held.preference(request, self._there())
-            )
-            if placement is not None and self._held.keep(request, placement):
-                self.skips.placed()
-                return
-            if self._held.keep_under(request, shape, blocked, self._result.placements, self._started):
-                return
-            self._no_room.add((shape, blocked))
+        if not reasons and self._take_held_place(request, shape, blocked):
+            return
         if not reasons and blocked and not explain.fits_when_empty(self.scorer, shape, blocked):
             reasons = list(self._reserved.reasons(request))
         reasons = reasons or list(explain.no_room_reasons(self.scorer, shape, self.group.name, blocked))
+        self._held.refused.add(request.replica_of)
         self._result.unheld.append(Wait(request.id, self.group.name, 0, tuple(reasons)))
+
+    def _take_held_place(self, request: SessionRequest, shape: Shape, blocked: tuple[int, ...]) -> bool:
+        if (shape, blocked) not in self._no_room:
+            preference = self._held.preference(request, self._there())
+            placement = try_place(self.scorer, request, shape, blocked, preference)
+            if placement is not None and self._held.keep(request, placement):
+                self.skips.placed()
+                return True
+        return self._held.keep_under(request, shape, blocked, self._result.placements, self._started)
 
     def _there(self) -> Iterator[Running]:
         """What runs, and what was placed."""

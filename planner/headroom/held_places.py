@@ -14,6 +14,7 @@ from planner.admission.quota import QuotaLedger
 from planner.admission.reserved_nodes import NodeReservations
 from planner.model import slots
 from planner.model.plan_time import PlanTime
+from planner.model.service_replica import ServiceReplica
 from planner.model.types import GroupInfo, Placement, Reason, Running, SessionRequest
 from planner.nodes import metrics
 from planner.queue.base import QueueView
@@ -54,6 +55,9 @@ class HeldPlaces:
         self._view, self._time = view, time
         self._places: dict[str, Running] = {}
         self._no_room: set[tuple[Shape, tuple[int, ...]]] = set()
+        self._counts: ReplicaCounts | None = None
+        self.refused: set[ServiceReplica | None] = set()
+        """Whose places cannot be held: all of a service and generation ask for the same."""
 
     def __iter__(self) -> Iterator[Running]:
         """By id."""
@@ -108,6 +112,12 @@ class HeldPlaces:
                 text += f", and {slots.amount_text(slot, used)} of it are held"
                 yield Reason("headroom", f"{text}; a place asks for {slots.amount_text(slot, asked)}")
 
+    def claimants(self, sessions: Iterable[SessionRequest]) -> list[SessionRequest]:
+        """Replicas that may take a place of their services."""
+        services = {one.request.replica_of.service for one in self if one.request.replica_of is not None}
+        replicas = ((one, one.replica_of) for one in sessions)
+        return [one for one, each in replicas if each and each.service in services and not each.restarts]
+
     def missing(self, wanted: Sequence[SessionRequest]) -> list[SessionRequest]:
         """Of the places that are wanted in all, requests for those that are not held. Places of a generation
         that none is wanted of any more are dropped."""
@@ -130,7 +140,9 @@ class HeldPlaces:
         among it."""
         if request.replica_of is None:
             return None
-        return ReplicaCounts(self._table, (*running, *self)).preference(request.replica_of)
+        if self._counts is None:
+            self._counts = ReplicaCounts(self._table, (*running, *self))
+        return self._counts.preference(request.replica_of)
 
     def of(self, service: str) -> list[Running]:
         """Of one service: those that nobody was lent first."""
@@ -146,6 +158,8 @@ class HeldPlaces:
         self._places[place.request.id] = place
         self._ledger.take(place.request)
         self._view.hold(place.request)
+        if self._counts is not None and place.request.replica_of is not None:
+            self._counts.add(place.request.replica_of, place.placement)
 
     def keep(self, request: SessionRequest, placement: Placement) -> bool:
         """Hold what was just placed as a session's is; False where it cannot be held."""

@@ -21,3 +21,5 @@ class ServiceReplica:
     """Whether the service does not count on it, so that no disruption budget protects it: it is not ready."""
     held: bool = False
     """Whether it is no replica, but a place that is held for one to come."""
+    restarts: bool = False
+    """Whether it gives up a place of its own in the same plan, so that it takes none that is held."""

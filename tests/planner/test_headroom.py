@@ -347,3 +347,21 @@ def test_states_in_common_hold_what_fits_in_both() -> None:
     table.drop_place(held)
     table.lent.clear()
     assert not table.hold_place(held), "the cores are taken"
+
+
+def test_a_replica_that_starts_again_takes_no_place() -> None:
+    """It gives up its own, which it is given again."""
+    cluster = Cluster((node("a", TWO),), places=1)
+    cluster.plan()
+    before = cluster.held
+    again = replica("r1")
+    assert again.replica_of is not None
+    outcome = cluster.plan(replace(again, replica_of=replace(again.replica_of, restarts=True)))
+    assert placed(outcome) == ["r1"] and outcome.held == before
+
+
+def test_a_hundred_places_that_cannot_be_held_are_told_once() -> None:
+    """Attack: a plan that takes long for what is wanted in vain."""
+    cluster = Cluster((node("a", TWO),), places=100)
+    outcome = cluster.plan(session("x", gpus=2))
+    assert len(outcome.held) + len(outcome.unheld) <= 3

@@ -12,9 +12,11 @@ from bai.render.plan.placements import kernel_memory
 from bai.render.plan.waits import wait_lines
 from bai.render.printout import Section, Table
 from planner.model import slots
+from reconciler.values.services.state import place_service
 from reconciler.values.session_phase import ENDED
 from schemas.hardware.anonymous import is_anonymous
 from schemas.hardware.cpuset import format_cpus
+from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from planner.advice.node_shortfalls import NeedFit, NodeFit, Verdict

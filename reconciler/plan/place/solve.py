@@ -299,6 +299,8 @@ def _planner_request(
     )
     if asked.preemptible and decision.session.protected:
         asked = replace(asked, preemptible=False)  # It would not give way.
+    if asked.replica_of is not None and decision.existing is not None and decision.existing.phase in HOLDING:
+        asked = replace(asked, replica_of=replace(asked.replica_of, restarts=True))
     able = gpu_fractions.enforcing_nodes(decision.session, context.desired, context.actual.capabilities)
     if able is not None:
         asked = replace(asked, designated=able & asked.designated or able)

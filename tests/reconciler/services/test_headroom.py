@@ -11,6 +11,7 @@ import pytest
 from reconciler.plan.pipeline import make_study
 from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from reconciler.values.plan import Plan
+from reconciler.values.services.readiness import Readiness
 from reconciler.values.services.state import state_from_json, state_to_json
 from tests.reconciler.lab import action, session, summary
 from tests.reconciler.services.test_life import ID, ServiceLab, service
@@ -153,6 +154,17 @@ def test_an_update_surges_onto_the_place(lab: ServiceLab) -> None:
     plan = lab.settle()
     status = lab.status(plan)
     assert status.phase == "complete" and status.count("ready") == 1 and len(status.held) == 1
+
+
+def test_a_replica_that_is_started_again_leaves_the_place_alone(lab: ServiceLab) -> None:
+    """And who was lent it."""
+    write_jobs(lab)
+    before = lab.status(lab.settle())
+    assert before.held[0].lent
+    [name] = [each.session for each in before.replicas]
+    lab.answers[name] = Readiness(False, lab.world.clock.now(), "hangs", dead="it hangs")
+    plan = lab.plan()
+    assert summary(plan)[name] == "replace" and lab.status(plan).held == before.held
 
 
 def test_what_a_forgotten_store_held_is_held_again(lab: ServiceLab) -> None:
