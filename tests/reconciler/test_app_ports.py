@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from bai.queries.facts.apps import apps_of
 from bai.render.plan.terminal import render_plan
 from reconciler.values.apps.ports import PortMap, PortWish, assign
+from reconciler.values.encoding.plan_json import dump_plan, load_plan
 from schemas.kinds.parts.app_ports import AppPorts
 from tests.bai.test_render import text_of
 from tests.reconciler.lab import Lab, action, session, summary
@@ -116,6 +117,15 @@ def test_a_plan_says_which_apps_get_which_ports_and_an_apply_remembers_it(lab: L
     assert "ports.Session/p/web web: (none) -> https://gpu.example:30000" in text, text
     assert summary(lab.converge()) == {}
     assert ports(lab) == {"Session/p/b db": 31000, "Session/p/web web": 30000}
+
+
+def test_a_saved_plan_gives_the_ports_that_it_says(lab: Lab) -> None:
+    plan = lab.plan()
+    read = load_plan(dump_plan(plan))
+    assert read == plan
+    assert lab.apply(read).ok and ports(lab) == {"Session/p/b db": 31000, "Session/p/web web": 30000}
+    lab.drop("b")
+    assert load_plan(dump_plan(lab.plan())) == lab.plan()
 
 
 def test_a_port_stays_for_as_long_as_its_session_and_is_free_then(lab: Lab) -> None:

@@ -59,9 +59,8 @@ async def echo(request: Request) -> Response:
 
 
 async def cookies(request: Request) -> Response:
-    answer = Response(
-        "cookies", headers={"Clear-Site-Data": '"cookies"', "Alt-Svc": 'h2="evil:1"', "Bai-X": "1"}
-    )
+    told = {"Clear-Site-Data": '"cookies"', "Alt-Svc": 'h2="evil:1"', "Bai-X": "1"}
+    answer = Response("cookies", headers={**told, "Strict-Transport-Security": "max-age=9"})
     for cookie in COOKIES:
         answer.headers.append("set-cookie", cookie)
     return answer

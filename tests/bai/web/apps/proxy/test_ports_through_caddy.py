@@ -11,6 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from websockets.sync.client import connect
 
 from bai.web.apps.proxy.app_proxy import PortRangeSite
 from bai.web.apps.proxy.balancer import Balancer, Replica, ServiceWay
@@ -82,6 +83,15 @@ def test_what_an_app_sets_is_its_ports_alone_and_no_scripts(ports: tuple[AppLab,
         *[""] * 4,
     ]
     assert not {"clear-site-data", "alt-svc", "bai-x", "strict-transport-security"} & set(answer.headers)
+
+
+def test_what_a_websocket_sets_is_its_ports_alone(ports: tuple[AppLab, int]) -> None:
+    _, first = ports
+    stream = socket.create_connection(("127.0.0.1", first), timeout=60)
+    with connect(f"ws://127.0.0.1:{first}/ws", sock=stream, proxy=None) as talk:
+        talk.send("hello")
+        assert talk.recv() == "heard hello" and talk.response is not None
+        assert talk.response.headers.get_all("Set-Cookie") == [f"p{first}-w=1; Path=/; HttpOnly"]
 
 
 def test_networks_that_may_not_connect_get_no_answer_and_a_taken_port_keeps_no_other(tmp_path: Path) -> None:
