@@ -34,6 +34,12 @@ pytestmark = [pytest.mark.xdist_group("kubernetes-serve"), pytest.mark.campaign]
 PAGE = ROOT / "docs" / "kubernetes-server.md"
 SYSTEM, SESSIONS = "bai-system", "bai"
 PODS = f"{CORE}/namespaces/{SYSTEM}/pods"
+APP_PROXY = """---
+apiVersion: bai/v1
+kind: AppProxy
+metadata: {name: apps}
+spec: {url: "https://*.apps.example"}
+"""
 SECRETS = {
     "store-password": PASSWORD, "git-user": USER, "git-password": GIT_PASSWORD,
     "webhook-secret": "canary-2f9a",
@@ -130,7 +136,7 @@ def site(kubernetes: Kubernetes, postgres: Server, helm: Helm, tmp_path: Path) -
             .replace("db.example/bai", f"{store}/{url.partition('?')[0].rpartition('/')[2]}")
         )
         git(tmp_path, "clone", "--quiet", forge.with_password(remote), str(work))
-        (work / "lab.yaml").write_text(cluster_documents(SESSIONS))
+        (work / "lab.yaml").write_text(cluster_documents(SESSIONS) + APP_PROXY)
         push(work)
         try:
             yield Site(kubernetes, folder, work, environment)
@@ -157,6 +163,17 @@ def remove(kubernetes: Kubernetes) -> None:
             kubernetes.kubectl("delete", "namespace", namespace)
 
 
+def answer_of_apps(site: Site) -> str:
+    """Of Caddy in one of the pods, for an address that no app has."""
+    try:
+        found = site.kubernetes.api.call(
+            "GET", f"{CORE}/namespaces/{SYSTEM}/services/bai-apps:apps/proxy/", text=True
+        )
+    except ApiError as error:
+        return str(error)
+    return str(found)
+
+
 def test_installed_as_the_page_says_and_without_its_leader(site: Site) -> None:
     install, _, rest = PAGE.read_text().partition("### Without Helm")
     port = str(free_port())
@@ -169,6 +186,8 @@ def test_installed_as_the_page_says_and_without_its_leader(site: Site) -> None:
     api = site.kubernetes.api
     deployment = api.get(f"/apis/apps/v1/namespaces/{SYSTEM}/deployments/bai")
     assert deployment["status"]["readyReplicas"] == 2
+
+    until(lambda: "No app has this address" in answer_of_apps(site), lambda: answer_of_apps(site), pause=0.5)
 
     site.push("first")
     site.until_runs("first")
