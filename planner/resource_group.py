@@ -96,7 +96,7 @@ class GroupRun:
         rule = group.preemption
         self._preemptor = Preemptor(self.scorer, ledger, rule, time, snapshot.disruptions) if rule else None
         self._lender = self._preemptor or Preemptor(self.scorer, ledger, PreemptionRule(), time, {})
-        self._held = HeldPlaces(group, self.scorer, ledger, self._shapes, self._reserved, self.view, time)
+        self._held = HeldPlaces(group, self.scorer, ledger, self._shapes, self._reserved, self.view)
         self._held.take_over(snapshot.held)
         self._replicas: ReplicaCounts | None = None
         """Made when the first replica of a service asks."""

@@ -13,7 +13,6 @@ from planner.admission.eligibility import ineligibility_reasons
 from planner.admission.quota import QuotaLedger
 from planner.admission.reserved_nodes import NodeReservations
 from planner.model import slots
-from planner.model.plan_time import PlanTime
 from planner.model.service_replica import ServiceReplica
 from planner.model.types import GroupInfo, Placement, Reason, Running, SessionRequest
 from planner.nodes import metrics
@@ -48,11 +47,10 @@ class HeldPlaces:
         shapes: ShapeCache,
         reserved: NodeReservations,
         view: QueueView,
-        time: PlanTime,
     ) -> None:
         self._group, self._scorer, self._table = group, scorer, scorer.table
         self._ledger, self._shapes, self._reserved = ledger, shapes, reserved
-        self._view, self._time = view, time
+        self._view = view
         self._places: dict[str, Running] = {}
         self._no_room: set[tuple[Shape, tuple[int, ...]]] = set()
         self._counts: ReplicaCounts | None = None
@@ -93,7 +91,7 @@ class HeldPlaces:
 
     def refusals(self, request: SessionRequest) -> list[Reason]:
         """Why a place may not be held, whatever room there is."""
-        reasons = ineligibility_reasons(request, self._group, self._time)
+        reasons = ineligibility_reasons(request, self._group, self._view.time)
         return [*reasons, *self._ledger.violations(request), *self._over_bound(request)]
 
     def _over_bound(self, request: SessionRequest) -> Iterator[Reason]:
