@@ -1,17 +1,21 @@
 """Services in simulated lives: documents that change, replicas that get ready some time after they run, or
-never, and what must hold of plans for them, checked without the help of what makes plans."""
+never, or are asked what none can answer; and what must hold of plans for them, checked without the help of
+what makes plans."""
 
 from __future__ import annotations
 
+import json
 import random
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from planner.model.types import Placement
+from providers.base import KernelSpec
 from providers.fake import World
 from reconciler.values.plan import Action, Plan
 from reconciler.values.services.pattern import replica_ref
+from reconciler.values.services.probes import READINESS_ANNOTATION
 from reconciler.values.services.readiness import Readiness
 from reconciler.values.services.status import ServiceStatus
 from reconciler.values.session_phase import ENDED
@@ -20,6 +24,8 @@ from schemas.kinds.service import ServiceSpec
 from schemas.kinds.session import Session
 from tests.simulation.invariants import Violation, live
 
+WRONG = "wrong"
+"""What no replica answers."""
 WARM_UP = 30.0
 """Seconds after which a replica is ready."""
 DEADLINE = 250.0
@@ -36,7 +42,7 @@ class ServiceDocuments:
 
     def change(self) -> None:
         """One or two edits."""
-        edits = [self._add, self._update, self._update, self._break, self._scale, self._rules]
+        edits = [self._add, self._update, self._update, self._break, self._probe, self._scale, self._rules]
         edits += [self._remove] if self.rng.random() < 0.2 else []
         for _ in range(self.rng.randint(1, 2)):
             self.rng.choice(edits)()
@@ -89,6 +95,14 @@ class ServiceDocuments:
             env = {"VERSION": str(self.rng.randrange(50)), "BROKEN": "true"}
             spec["template"] = {**spec["template"], "env": env}
 
+    def _probe(self) -> None:
+        """Another question, which no replica answers, or none."""
+        if (spec := self._some()) is not None:
+            spec.pop("readiness", None)
+            if self.rng.random() < 0.7:
+                word = self.rng.choice(["well", "also-well", WRONG])
+                spec["readiness"] = {"command": [word]}
+
     def _scale(self) -> None:
         if (spec := self._some()) is not None:
             spec["replicas"] = self.rng.randint(0, 4)
@@ -116,11 +130,27 @@ def answers(world: World, actual: Actual, ahead: float) -> dict[str, Readiness]:
             continue
         kernels = [world.kernels[each.id] for each in existing.kernels]
         began = max((each.ready for each in kernels), default=world.clock.now())
-        broken = any("BROKEN" in each.spec.env for each in kernels)
+        broken = any("BROKEN" in each.spec.env or WRONG in _question(each.spec) for each in kernels)
         ready = not broken and world.clock.now() >= began + WARM_UP
         since = began + WARM_UP if ready else began
         found[identity] = Readiness(ready, since + ahead, "" if ready else "nothing listens")
     return found
+
+
+def _question(spec: KernelSpec) -> str:
+    """What a replica is asked, by what its kernel carries."""
+    annotations = json.loads(spec.labels.document)["metadata"].get("annotations", {})
+    return str(annotations.get(READINESS_ANNOTATION, ""))
+
+
+def _wanted(spec: ServiceSpec) -> str:
+    """What replicas of the document are."""
+    asked = spec.readiness.command if spec.readiness is not None else None
+    return _what(spec.template.env, json.dumps({"command": asked}, separators=(",", ":")) if asked else "")
+
+
+def _what(env: Mapping[str, Any], question: str) -> str:
+    return f"{env.get('VERSION')} {env.get('BROKEN', '')} {question}"
 
 
 def bounds_hold(plan: Plan, actual: Actual, desired: Desired) -> None:
@@ -225,21 +255,21 @@ def services_are_as_wanted(world: World, plan: Plan, desired: Desired) -> None:
     for kernel in live(world).values():
         if owner := owner_of(kernel.spec.labels.resource, desired):
             versions = found.setdefault(owner, Counter())
-            versions[f"{kernel.spec.env.get('VERSION')} {kernel.spec.env.get('BROKEN', '')}"] += 1
+            versions[_what(kernel.spec.env, _question(kernel.spec))] += 1
     statuses = {status.service: status for status in plan.services}
     for identity, pattern in desired.services.items():
         status, spec = statuses[identity], pattern.service.spec
-        versions, env = found.get(identity, Counter()), spec.template.env
-        wanted = f"{env.get('VERSION')} {env.get('BROKEN', '')}"
+        versions, wanted = found.get(identity, Counter()), _wanted(spec)
+        broken = "BROKEN" in spec.template.env or WRONG in wanted
         if status.count("waiting"):
             continue
         if sum(versions.values()) != spec.replicas and status.phase != "failed":
             raise Violation(f"{identity} runs {dict(versions)}, and is {status}")
         if status.phase == "complete" and spec.replicas and set(versions) != {wanted}:
             raise Violation(f"{identity} runs {dict(versions)} in place of {wanted}: {status}")
-        if status.phase == "failed" and "BROKEN" not in env:
+        if status.phase == "failed" and not broken:
             raise Violation(f"{identity} was given up, and gets ready: {status}")
-        if status.phase == "complete" and "BROKEN" in env and spec.replicas:
+        if status.phase == "complete" and broken and spec.replicas:
             raise Violation(f"{identity} is complete, and never gets ready: {status}")
         rolled_back = status.phase == "failed" and spec.update.rollback and status.stable
         if rolled_back and status.stable != status.latest and wanted in versions:

@@ -14,6 +14,7 @@ from reconciler.observe.readiness.standing import (
     Ask,
     Standing,
     after_answer,
+    after_liveness,
     at_rest,
     late,
     without_question,
@@ -25,6 +26,9 @@ LONGEST = 10.0
 MOST = 256
 """Questions at a time."""
 MARGIN = 0.5
+_Asked = tuple[str, str]
+"""Identity, and which probe."""
+_Questions = dict[_Asked, Question]
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,45 +42,66 @@ class Known:
 def ask_once(
     replicas: Mapping[str, Replica], ask: Ask, now: float, before: Mapping[str, Known]
 ) -> dict[str, Known]:
-    """How each of them stands after one question more than `before`. One that nobody has looked at before is
-    what it is now, and has been since its kernels were started. Whether one is dead takes somebody who keeps
-    asking: nobody is asked that."""
-    questions = {
-        name: replace(each.readiness, timeout=min(LONGEST, each.readiness.timeout))
+    """How each of them stands after one question of each kind more than `before`. One that nobody has looked
+    at before is what it is now, and has been since its kernels were started. Whether one is dead takes
+    somebody who keeps asking: liveness is asked of those alone that have never answered it."""
+    goes_on = {
+        name: known
         for name, each in replicas.items()
-        if each.runs and each.readiness is not None
+        if (known := before.get(name)) is not None and known.run.goes_on_in(each.run)
     }
+    lived = {name for name, known in goes_on.items() if known.standing.lived}
+    questions: _Questions = {}
+    for name, each in replicas.items():
+        for kind, question in (("readiness", each.readiness), ("liveness", each.liveness)):
+            if each.runs and question is not None and not (kind == "liveness" and name in lived):
+                questions[name, kind] = replace(question, timeout=min(LONGEST, question.timeout))
     answers = _Round(replicas, questions, ask).wait() if questions else {}
     found = {}
     for name, replica in replicas.items():
-        known, since, run = before.get(name), now, replica.run
-        standing = Standing()
-        if known is not None and known.run.goes_on_in(run):
-            standing, run = known.standing, known.run.with_later(run)
+        known, run = goes_on.get(name), replica.run
+        standing = known.standing if known is not None else Standing()
+        run = known.run.with_later(run) if known is not None else run
+        since = now
         if standing.readiness is None and run.began is not None:
             since = min(now, run.began)
-        if not replica.runs:
-            standing = at_rest(standing, replica.phase, since)
-        elif name not in questions:
-            standing = without_question(standing, since)
-        else:
-            question = questions[name]
-            answer = answers.get(name) or late(question)
-            standing = after_answer(standing, answer, question.failures, since)
-        found[name] = Known(run, standing)
+        found[name] = Known(run, _after_round(replica, standing, questions, answers, since))
     return found
 
 
+def _after_round(
+    replica: Replica,
+    standing: Standing,
+    questions: _Questions,
+    answers: Mapping[_Asked, Answer],
+    since: float,
+) -> Standing:
+    if not replica.runs:
+        return at_rest(standing, replica.phase, since)
+    lives, asked = replica.liveness is not None, (replica.identity, "readiness")
+    if asked in questions:
+        question = questions[asked]
+        answer = answers.get(asked) or late(question)
+        standing = after_answer(standing, answer, question.failures, since, also_lives=lives)
+    else:
+        standing = without_question(standing, since, also_lives=lives)
+    asked = replica.identity, "liveness"
+    if asked in questions:
+        answer = answers.get(asked) or late(questions[asked])
+        standing = after_liveness(standing, answer, questions[asked], 0.0, since)
+    return standing
+
+
 class _Round:
-    def __init__(self, replicas: Mapping[str, Replica], questions: Mapping[str, Question], ask: Ask) -> None:
+    def __init__(self, replicas: Mapping[str, Replica], questions: _Questions, ask: Ask) -> None:
         self._replicas = replicas
         self._questions = questions
         self._ask = ask
         self._left = deque(questions)
-        self._answers: dict[str, Answer] = {}
+        self._answers: dict[_Asked, Answer] = {}
         self._change = threading.Condition()
 
-    def wait(self) -> dict[str, Answer]:
+    def wait(self) -> dict[_Asked, Answer]:
         """What was answered by when it had to be; who hangs beyond that is left hanging."""
         turns = -(-len(self._questions) // MOST)
         longest = max(each.timeout for each in self._questions.values())
@@ -97,15 +122,15 @@ class _Round:
             with self._change:
                 if not self._left:
                     return
-                name = self._left.popleft()
-            answer = self._asked(name)
+                asked = self._left.popleft()
+            answer = self._answer(asked)
             with self._change:
-                self._answers[name] = answer
+                self._answers[asked] = answer
                 self._change.notify_all()
 
-    def _asked(self, name: str) -> Answer:
+    def _answer(self, asked: _Asked) -> Answer:
         try:
-            return self._ask(self._replicas[name], self._questions[name])
+            return self._ask(self._replicas[asked[0]], self._questions[asked])
         except Exception as error:
             # What no provider may raise: of one replica, and nobody else's trouble.
-            return Answer(False, f"{self._questions[name].what} cannot be asked: {type(error).__name__}")
+            return Answer(False, f"{self._questions[asked].what} cannot be asked: {type(error).__name__}")

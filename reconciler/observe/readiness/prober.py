@@ -208,7 +208,8 @@ class Prober:
             watched.standing = at_rest(watched.standing, replica.phase, now)
             return
         if replica.readiness is None:
-            watched.standing = without_question(watched.standing, watched.began)
+            lives = replica.liveness is not None
+            watched.standing = without_question(watched.standing, watched.began, also_lives=lives)
         self._put_questions(watched, moment)
 
     def _put_questions(self, watched: _Watched, moment: float) -> None:
@@ -253,7 +254,8 @@ class Prober:
             age = now - watched.began
             watched.standing = after_liveness(before, answer, probe.question, age, now)
         else:
-            watched.standing = after_answer(before, answer, probe.question.failures, now)
+            lives = watched.replica.liveness is not None
+            watched.standing = after_answer(before, answer, probe.question.failures, now, also_lives=lives)
         if watched.standing.readiness is not before.readiness:
             self._readings = None
         if _shown(watched) != shown:

@@ -1,4 +1,4 @@
-"""Which replicas are asked what, by their services' documents. Pure."""
+"""Which replicas are asked what: each by the probes of its own generation. Pure."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from reconciler.values.documents.service_replicas import replica_of
+from reconciler.values.services.probes import probes_of
 
 if TYPE_CHECKING:
     from datetime import datetime
 
-    from reconciler.values.services.pattern import ServicePattern
     from reconciler.values.state import Actual, Desired, Existing
     from schemas.kinds.service import Probe
 
@@ -86,23 +86,24 @@ def find_replicas(desired: Desired, actual: Actual) -> dict[str, Replica]:
     found, documents = {}, desired.sessions()
     for identity, existing in actual.existing.items():
         ref = replica_of(existing) if identity not in documents else None
-        pattern = desired.services.get(ref.service) if ref is not None else None
-        if pattern is not None and existing.recorded.kernels:
-            found[identity] = _replica(identity, existing, pattern)
+        if ref is not None and ref.service in desired.services and existing.recorded.kernels:
+            found[identity] = _replica(identity, existing)
     return found
 
 
-def _replica(identity: str, existing: Existing, pattern: ServicePattern) -> Replica:
-    record, spec = existing.recorded, pattern.service.spec
+def _replica(identity: str, existing: Existing) -> Replica:
+    record = existing.recorded
+    probes = probes_of(record.document)
     starts = {each.id: (each.started, each.restarts) for each in existing.kernels}
     run = Run(record.generation, record.kernels, starts)
-    readiness = _asked(spec.readiness, existing) if spec.readiness is not None else _connect(existing)
-    liveness = _asked(spec.liveness, existing, spec.liveness.grace) if spec.liveness is not None else None
-    return Replica(identity, record.kernels[0], existing.phase, run, readiness, liveness)
+    readiness = _asked(probes.readiness, existing) if probes.readiness is not None else _connect(existing)
+    liveness = probes.liveness
+    alive = _asked(liveness, existing, liveness.grace) if liveness is not None else None
+    return Replica(identity, record.kernels[0], existing.phase, run, readiness, alive)
 
 
 def _asked(probe: Probe, existing: Existing, grace: float = 0.0) -> Question | None:
-    """None where it asks for a port, and the replica has none at all: one of a generation before ports."""
+    """None where it asks for a port, and the replica has none at all."""
     common = (float(probe.period), float(probe.timeout), probe.failures, float(grace))
     if probe.command is not None:
         return Question("command", f"`{probe.command[0]}`", 0, False, "", probe.command, *common)
@@ -125,7 +126,7 @@ def _connect(existing: Existing) -> Question | None:
 
 def _find_port(existing: Existing, name: str) -> tuple[str, int, bool] | None:
     """The name and number of the port of this name, else of the first one that can be connected to, and
-    whether it speaks TLS. Of the replica's own document: one of an older generation serves other ports."""
+    whether it speaks TLS."""
     spec = existing.recorded.document.get("spec")
     listed = spec.get("ports") if isinstance(spec, Mapping) else None
     ports = [each for each in listed or () if each.get("protocol") != "udp"]

@@ -34,27 +34,36 @@ def late(question: Question) -> Answer:
 
 @dataclass(frozen=True, slots=True)
 class Standing:
-    """`readiness`: None before the first answer. Counts are of bad answers in a row."""
+    """`readiness`: None before the first answer, of both probes where a replica has two. Counts are of bad
+    answers in a row."""
 
     readiness: Readiness | None = None
     bad: int = 0
     bad_liveness: int = 0
     lived: bool = False
     """It has answered its liveness probe once."""
+    waits: bool = False
+    """It is ready but for that."""
 
     @property
     def ready(self) -> bool:
         return self.readiness is not None and self.readiness.ready
 
 
-def after_answer(standing: Standing, answer: Answer, failures: int, now: float) -> Standing:
-    """One good answer makes it ready, `failures` bad ones in a row make a ready one unready."""
+def after_answer(
+    standing: Standing, answer: Answer, failures: int, now: float, *, also_lives: bool = False
+) -> Standing:
+    """One good answer makes it ready, `failures` bad ones in a row make a ready one unready. `also_lives`: it
+    has a liveness probe, and is not ready before it has answered that as well."""
     if answer.good:
+        if also_lives and not standing.lived:
+            return replace(standing, bad=0, waits=True)
         return replace(standing, readiness=_turned(standing, True, "", now), bad=0)
     bad = standing.bad + 1
     if standing.ready and bad < failures:
         return replace(standing, bad=bad)
-    return replace(standing, readiness=_turned(standing, False, short(answer.why), now), bad=bad)
+    readiness = _turned(standing, False, short(answer.why), now)
+    return replace(standing, readiness=readiness, bad=bad, waits=False)
 
 
 def after_liveness(
@@ -63,10 +72,13 @@ def after_liveness(
     """`age`: seconds since its start. It is dead after so many bad answers in a row as the question says,
     none of them within its grace unless it had answered before; a good one takes that back."""
     if answer.good:
-        readiness = standing.readiness
+        readiness = _turned(standing, True, "", now) if standing.waits else standing.readiness
         if readiness is not None and readiness.dead:
             readiness = replace(readiness, dead="")
-        return replace(standing, readiness=readiness, bad_liveness=0, lived=True)
+        return replace(standing, readiness=readiness, bad_liveness=0, lived=True, waits=False)
+    if standing.waits:
+        why = short(f"it has not answered its liveness probe yet: {answer.why}")
+        standing = replace(standing, readiness=_turned(standing, False, why, now))
     if not standing.lived and age <= question.grace:
         return standing
     bad = standing.bad_liveness + 1
@@ -80,11 +92,13 @@ def after_liveness(
 
 def at_rest(standing: Standing, phase: str, now: float) -> Standing:
     """It does not run."""
-    return replace(standing, readiness=_turned(standing, False, f"it is {phase}", now))
+    return replace(standing, readiness=_turned(standing, False, f"it is {phase}", now), waits=False)
 
 
-def without_question(standing: Standing, began: float) -> Standing:
-    """It runs, and nobody asks more of it; `began`: since when, in seconds since the epoch."""
+def without_question(standing: Standing, began: float, *, also_lives: bool = False) -> Standing:
+    """It runs, and nobody asks whether it is ready; `began`: since when, in seconds since the epoch."""
+    if also_lives and not standing.lived:
+        return replace(standing, waits=True)
     return replace(standing, readiness=_turned(standing, True, "", began))
 
 

@@ -151,7 +151,7 @@ class _Service:
             made = ServiceGeneration(latest, document, self._desired.commit, self._time.exactly())
             state = replace(state, generations=(*state.generations, made))
         if self._rewritten:
-            # Also where its replicas are the same: a probe or a deadline may have been what was wrong.
+            # Also where its replicas are the same: a deadline may have been what was wrong.
             failed = {name: why for name, why in state.failed.items() if name != latest}
             return replace(state, failed=failed)
         stuck = next((each for each in self.replicas if each.generation == latest and each.stuck), None)

@@ -20,7 +20,7 @@ LONGEST_DELAY = 300.0
 """Seconds before a replica that has ended is started again: doubled each time, unless it ran for longer than
 the longest."""
 MOST_ENDS = 5
-"""So often a replica of a new generation may end before that is given up."""
+"""So often a replica of a new generation may end, or fail its liveness probe, before that is given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +77,10 @@ def judge_replica(
         return replace(found, phase="starting", why="")
     if readiness.dead:
         found = replace(found, again=readiness.dead)
+        if existing.recorded.generation >= MOST_ENDS:
+            found = replace(
+                found, stuck=f"was started {existing.recorded.generation} times: {readiness.dead}"
+            )
     if not readiness.ready:
         return _unready(found, existing, readiness, rules, time)
     if rules.min_ready and not time.passed(readiness.since + rules.min_ready):

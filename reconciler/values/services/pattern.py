@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from reconciler.values.services.probes import with_probes
 from schemas.values.canonical import canonical_document, full_digest
 from schemas.values.envelope import GENERATION_LABEL, PROTECT, SERVICE_LABEL
 from schemas.values.resource_ref import identity_of
@@ -25,8 +26,8 @@ _LONGEST_DRAIN = 3600.0
 
 @dataclass(frozen=True, slots=True)
 class ServicePattern:
-    """`session`: of the service's own name, with its group, its cluster's defaults and its images filled in;
-    no session of that name ever runs. `generation`: by what it says, 8 hex digits."""
+    """`session`: of the service's own name, with its group, its cluster's defaults and its images filled in,
+    and with its probes; no session of that name ever runs. `generation`: by what it says, 8 hex digits."""
 
     service: Service
     session: Session
@@ -35,7 +36,8 @@ class ServicePattern:
 
 def pattern_of(service: Service, session: Session) -> ServicePattern:
     """`session`: the template as a session, complete."""
-    return ServicePattern(service, session, generation_of(canonical_document(session)))
+    asked = with_probes(session, service.spec)
+    return ServicePattern(service, asked, generation_of(canonical_document(asked)))
 
 
 def generation_of(document: Mapping[str, Any]) -> str:

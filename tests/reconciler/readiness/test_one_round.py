@@ -16,7 +16,7 @@ from reconciler.observe.readiness import one_round
 from reconciler.observe.readiness.ask import ask
 from reconciler.observe.readiness.one_round import ask_once
 from reconciler.observe.readiness.questions import Question, Replica
-from reconciler.observe.readiness.standing import Answer
+from reconciler.observe.readiness.standing import Answer, Ask
 from reconciler.values.services.readiness import Readiness
 from reconciler.values.state import Actual, Desired
 from reconciler.workspace.replica_readiness import ReplicaReadiness
@@ -68,13 +68,25 @@ def test_a_look_goes_on_from_the_one_before() -> None:
     assert readings(anew) == [Readiness(False, BEGAN, "no")], "the kernels are other ones"
 
 
-def test_liveness_is_not_asked_by_who_looks_once() -> None:
+def test_who_looks_once_asks_liveness_of_those_that_never_answered_it() -> None:
+    """One that never did is not ready, and is not dead either: that takes somebody who keeps asking."""
     of = pattern((), liveness={"command": ["check"], "failures": 1, "grace": "0s"})
+    asked: list[str] = []
 
-    def never(one: Replica, question: Question) -> Answer:
-        raise AssertionError("nobody is asked")
+    def says(good: bool) -> Ask:
+        def answer(one: Replica, question: Question) -> Answer:
+            asked.append(question.what)
+            return Answer(good, "no")
 
-    assert readings(ask_once(replicas(of), never, BEGAN + 5, {})) == [Readiness(True, BEGAN)]
+        return answer
+
+    bad = ask_once(replicas(of), says(False), BEGAN + 5, {})
+    why = "it has not answered its liveness probe yet: no"
+    assert readings(bad) == [Readiness(False, BEGAN, why)]
+    good = ask_once(replicas(of), says(True), BEGAN + 9, bad)
+    assert readings(good) == [Readiness(True, BEGAN + 9)]
+    assert readings(ask_once(replicas(of), says(False), BEGAN + 15, good)) == readings(good)
+    assert asked == ["`check`"] * 2
 
 
 def test_all_are_asked_side_by_side() -> None:

@@ -277,11 +277,32 @@ def test_one_that_fails_its_liveness_probe_is_dead(world: World) -> None:
 
     until(dead, "it is dead")
     assert dead() == "it failed its liveness probe 2 times in a row: `check` ended with 1"
-    assert world.ready(one.identity) is True and world.woken["wake"] == 1
+    assert world.ready(one.identity) is False and world.woken["wake"] == 2
     other = existing(pattern((), liveness=alive), run=2)
     again = replace(replica(pattern((), liveness=alive), other), liveness=None)
     world.watch({one.identity: again})
     assert not dead(), "the new one is not"
+
+
+def test_one_is_ready_once_it_has_answered_both_probes(world: World) -> None:
+    """Before both have been answered, nobody knows how it is: one that serves is not called unready for a
+    moment, because somebody began to ask."""
+    of = pattern((), liveness={"command": ["check"], "period": "1s"}, readiness={"command": ["ready"]})
+    one = quick(replica(of))
+    free = threading.Event()
+    readiness: list[bool | None] = []
+
+    def ask(asked: Replica, question: Question) -> Answer:
+        if question.what == "`check`":
+            free.wait(60)
+        return Answer(True)
+
+    world.prober.add_listener(lambda name, known: readiness.append(known.ready if known else None))
+    world.prober.watch({one.identity: one}, ask)
+    assert world.prober.ready(one.identity) is None
+    free.set()
+    until(lambda: world.ready(one.identity), "it is ready")
+    assert readiness == [True]
 
 
 def test_within_its_grace_nothing_counts(world: World) -> None:
@@ -292,8 +313,8 @@ def test_within_its_grace_nothing_counts(world: World) -> None:
     found = {each.identity: each for each in (young, ahead, old)}
     world.says = {each.kernel: Answer(False, "no") for each in found.values()}
     world.watch(found)
+    until(lambda: len(world.prober.readings()) == 3, "all were asked")
     until(lambda: world.prober.readings()[old.identity].dead, "the old one is dead")
-    until(lambda: len(world.asked) >= 3, "all were asked")
     assert not world.prober.readings()[young.identity].dead
     assert not world.prober.readings()[ahead.identity].dead
 

@@ -6,9 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from planner.model.types import KernelPlacement, Placement, PortGrant
 from reconciler.observe.readiness.questions import find_replicas
-from reconciler.values.services.pattern import SERVICE_LABEL
+from reconciler.values.services.pattern import SERVICE_LABEL, pattern_of
+from reconciler.values.services.probes import LIVENESS_ANNOTATION, READINESS_ANNOTATION
 from tests.reconciler.readiness.replicas import (
     HTTP,
     STARTED,
@@ -53,6 +56,38 @@ def test_a_port_is_asked_where_it_is_really_served() -> None:
     placed = replace(was, recorded=replace(was.recorded, placement=Placement(was.id, "default", (part,))))
     question = replica(of, placed).readiness
     assert question is not None and question.port == 30123
+
+
+def test_replicas_of_an_older_generation_are_asked_by_their_own_probes() -> None:
+    """A document with another probe asks nothing new of those that run, also where the store was lost: they
+    carry what they are asked."""
+    old = pattern(readiness={"http": {"port": "http", "path": "/up"}}, liveness={"command": ["check"]})
+    new = pattern(readiness={"http": {"port": "http", "path": "/wrong"}}, liveness={"command": ["wrong"]})
+    plain = pattern()
+    assert len({old.generation, new.generation, plain.generation}) == 3
+    found = replica(new, existing(old))
+    assert found == replica(old, existing(old))
+    assert found.readiness is not None and found.readiness.path == "/up"
+    assert replica(plain, existing(old)) == found
+    asked = replica(new, existing(plain))
+    assert asked.liveness is None and asked.readiness is not None and asked.readiness.how == "tcp"
+
+
+@pytest.mark.parametrize("text", ["", "no", "[]", "{}", '{"tcp": {"port": 1}}', "[" * 100_000])
+def test_a_probe_that_cannot_be_read_is_none(text: str) -> None:
+    of = pattern()
+    noted = {READINESS_ANNOTATION: text, LIVENESS_ANNOTATION: text}
+    metadata = of.session.metadata.model_copy(update={"annotations": noted})
+    forged = replace(of, session=of.session.model_copy(update={"metadata": metadata}))
+    assert replica(forged, existing(forged)) == replica(of, existing(of))
+
+
+def test_nobody_writes_a_probe_as_an_annotation() -> None:
+    """What a service's document says under these names is not asked."""
+    of = pattern()
+    metadata = of.session.metadata.model_copy(update={"annotations": {READINESS_ANNOTATION: "forged"}})
+    written = of.session.model_copy(update={"metadata": metadata})
+    assert pattern_of(of.service, written) == of
 
 
 def test_replicas_of_an_older_generation_are_asked_at_their_own_ports() -> None:

@@ -24,8 +24,7 @@ def lab(tmp_path: Path) -> ServiceLab:
     return made
 
 
-def test_another_probe_gives_it_another_try(lab: ServiceLab) -> None:
-    """Its replicas are the same by name, but what was wrong may have been the question."""
+def test_with_another_probe_it_is_another_generation(lab: ServiceLab) -> None:
     latest = lab.status().latest
     assert lab.status().target != latest and latest in lab.status().why
     lab.never_ready.clear()
@@ -33,7 +32,7 @@ def test_another_probe_gives_it_another_try(lab: ServiceLab) -> None:
     probe = "readiness: {command: ['true']}"
     lab.write({"web": service(f"replicas: 2, {DEADLINE}, {probe}", template="env: {A: b}")})
     status = lab.settle().services[0]
-    assert (status.phase, status.latest, status.stable) == ("complete", latest, latest)
+    assert (status.phase, status.latest) == ("complete", status.stable) != ("complete", latest)
 
 
 def test_it_is_given_up_again_where_that_does_not_help(lab: ServiceLab) -> None:
