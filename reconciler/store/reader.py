@@ -16,7 +16,7 @@ from reconciler.store.database.questions import BUSY_MS, Ask, Row, plain_paramet
 from reconciler.store.database.revision import MOVED_KEY, REVISION
 from reconciler.store.figures.reads import read_figures
 from reconciler.store.record_cache import RecordCache
-from reconciler.store.services.reads import read_rollout_orders
+from reconciler.store.services.reads import read_rollout_orders, read_server_reports
 from reconciler.values.records import ClusterRecords, Recorded
 from schemas.files.regular_files import require_regular_path
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
         ProvisionRecord,
         Sample,
     )
+    from reconciler.values.services.server_report import SavedReport
     from reconciler.values.services.state import RolloutOrder
     from schemas.images.facts import ImageFacts
 
@@ -102,6 +103,11 @@ class StoreReader(ABC):
         more, because its service's document has changed."""
         with self._asking() as ask:
             return read_rollout_orders(ask, cluster)
+
+    def server_reports(self, cluster: str) -> dict[str, SavedReport]:
+        """What servers say of services' requests, by server; also of those that are gone."""
+        with self._asking() as ask:
+            return read_server_reports(ask, cluster)
 
     def hardware(self, cluster: str) -> dict[str, NodeObservation]:
         """What each node was last seen to be, by node name."""

@@ -37,7 +37,12 @@ from reconciler.store.maintenance.migrate import migrate, raise_if_moved
 from reconciler.store.meta import write_meta
 from reconciler.store.reader import StoreReader
 from reconciler.store.reads import read_recorded
-from reconciler.store.services.writes import put_rollout_order, remove_rollout_order
+from reconciler.store.services.writes import (
+    put_rollout_order,
+    put_server_report,
+    remove_rollout_order,
+    remove_server_report,
+)
 from reconciler.values.records import (
     Audit,
     EnforcementRecord,
@@ -50,6 +55,7 @@ from schemas.values.resource_ref import ref_of
 
 if TYPE_CHECKING:
     from reconciler.values.figures.recorded import FigureRow
+    from reconciler.values.services.server_report import SavedReport
     from reconciler.values.services.state import RolloutOrder
     from schemas.images.facts import ImageFacts
 
@@ -351,6 +357,14 @@ class Store(StoreReader):
             return removed
 
         return self._write(do)
+
+    def put_server_report(self, cluster: str, server: str, said: SavedReport) -> None:
+        """In place of what the server has said before. Nobody is woken by it."""
+        self._write(lambda connection: put_server_report(connection, cluster, server, said))
+
+    def remove_server_report(self, cluster: str, server: str) -> None:
+        """The server says nothing any more."""
+        self._write(lambda connection: remove_server_report(connection, cluster, server))
 
     def record_audit(self, cluster: str, entry: Audit) -> None:
         """Write down what somebody has done who wrote nothing else; others hear of it."""

@@ -7,9 +7,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from bai.web.apps.proxy.app_proxy import PortRangeSite
-from bai.web.apps.proxy.balancer import Balancer, ServiceWay
+from bai.web.apps.proxy.balancer import Balancer, place_of
+from bai.web.apps.proxy.service_way import ServiceWay
 from bai.web.apps.proxy.tcp_ports import TcpPorts, TcpTarget
-from bai.web.apps.replica_traffic import place_of
 from providers.machines.relay import DialledWay, Way
 from reconciler.values.apps.app import service_apps, session_apps
 from reconciler.values.apps.ports import port_map

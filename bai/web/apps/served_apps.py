@@ -11,9 +11,11 @@ from typing import TYPE_CHECKING
 
 from bai.web.apps.mapped_ports import MappedTcp, range_site
 from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings, PortRangeSite
+from bai.web.apps.proxy.balancer import place_of
 from bai.web.apps.proxy.node_links import NodeLinks
 from bai.web.apps.proxy.tunnels import Tunnels
-from bai.web.apps.replica_traffic import ReplicaTraffic, place_of
+from bai.web.apps.replica_traffic import ReplicaTraffic
+from bai.web.apps.shared_traffic import SharedTraffic
 from providers.machines.base import Stream
 from providers.required_abilities import require_port_forward
 from schemas.problems.errors.kernel import KernelNotFound, PortRefused
@@ -24,6 +26,8 @@ if TYPE_CHECKING:
     from bai.web.cluster_loops import ClusterLoops, ServedCluster
     from planner.model.types import Placement
     from reconciler.controller.cycle import ReconcileCycle
+    from reconciler.controller.loop import Loop
+    from reconciler.store.store import Store
     from reconciler.values.apps.app import App
     from reconciler.values.services.readiness import Readiness
     from schemas.kinds.app_proxy import AppProxy
@@ -49,6 +53,7 @@ class ServedApps:
         self._told = ""
         self._following = threading.Lock()
         self._traffic: dict[str, ReplicaTraffic] = {}
+        self._shared: dict[str, SharedTraffic] = {}
         self.ready: Callable[[str, str], Readiness | None] | None = None
         """How a cluster's replica (identity of its session) answers just now, where that is not for the
         cluster's loop to say; may be set until `start`."""
@@ -68,7 +73,11 @@ class ServedApps:
         for name, cluster in self._loops.clusters.items():
             asked = cluster.loop.workspace.replicas.ready
             ready = partial(self.ready, name) if self.ready is not None else asked
-            traffic = ReplicaTraffic(name, self.proxy.tunnels.balancer, self._say, cluster.loop.wake, ready)
+            balancer, loop = self.proxy.tunnels.balancer, cluster.loop
+            shared = SharedTraffic(name, balancer, partial(_store_of, loop), partial(_leads, loop))
+            self._shared[name] = shared
+            shared.start()
+            traffic = ReplicaTraffic(name, balancer, self._say, loop.wake, ready, shared)
             self._traffic[name] = cluster.loop.traffic = traffic
             cluster.loop.workspace.scaling.source = traffic
             cluster.listeners.append(self._on_pass)
@@ -77,6 +86,8 @@ class ServedApps:
         self.links.close()
         self._tcp.close()
         self.proxy.close()
+        for each in self._shared.values():
+            each.close()
 
     def _on_pass(self, done: ReconcileCycle) -> None:
         """Documents may say now that apps are elsewhere, and certificates may have been renewed."""
@@ -84,6 +95,10 @@ class ServedApps:
             self._traffic[done.cluster].follow(done.plan, done.actual)
         if done.desired is None:
             return
+        services = done.desired.services.items()
+        self._shared[done.cluster].scaled = frozenset(
+            identity for identity, each in services if each.service.spec.autoscaling is not None
+        )
         clusters = self._loops.clusters
         urls = tuple(sorted(set(filter(None, map(_url_of, clusters.values())))))
         sites = tuple(filter(None, map(range_site, clusters.values())))
@@ -145,6 +160,15 @@ class ServedApps:
         name, _, kernel = place.partition("/")
         workspace = self._loops.clusters[name].loop.workspace
         return require_port_forward(workspace.provider, workspace.cluster).dial(kernel, port)
+
+
+def _store_of(loop: Loop) -> Store:
+    """Of the workspace that it has just now."""
+    return loop.workspace.store
+
+
+def _leads(loop: Loop) -> bool:
+    return loop.leads()
 
 
 def _url_of(cluster: ServedCluster) -> str:

@@ -242,6 +242,17 @@ rollout_orders = Table(
 )
 """What people want in place of services' documents."""
 
+server_reports = Table(
+    "server_reports",
+    metadata,
+    Column("cluster", EscapedText, primary_key=True),
+    Column("server", EscapedText, primary_key=True),
+    Column("beat", BigInteger, nullable=False),
+    Column("report", EscapedText, nullable=False),
+)
+"""What servers tell each other of services' requests, as JSON. `beat` rises with each word: whose stays the
+same says nothing any more."""
+
 images = Table(
     "images",
     metadata,

@@ -7,26 +7,17 @@ moment, while there are others.
 
 from __future__ import annotations
 
-import asyncio
 import itertools
 import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 
-from providers.machines.base import Stream
-from providers.machines.dialling import dialled
-from providers.machines.relay import BROKEN, reason
 from reconciler.observe.scaling.sources import Requests
 
 SKIPPED = 3.0
 """Seconds for which one that could not be reached is passed over; then one connection tries it again."""
-DIAL_LIMIT = 5.0
-"""Seconds in which a replica has to take a connection."""
-MOST_TRIES = 8
-"""Replicas that one connection tries."""
 TOLD_EVERY = 5.0
 """Seconds between two words about what a replica still has to do before it stops."""
 RATE_WINDOW = 10.0
@@ -40,8 +31,6 @@ is left for those that are served, and no project's sleeping services keep other
 HELD_OF_PROJECT = 256
 GIVEN_UP = 1.0
 """Seconds after one has waited in vain in which no other begins to: the proxy asks again what only reads."""
-_LOOK_AGAIN = 0.1
-"""Seconds between two looks for a replica, for those that wait for one."""
 _FORGOTTEN = 7200.0
 """Seconds after which nobody comes back to a replica that was drained: more than any may be."""
 _TICK = 0.25
@@ -58,6 +47,28 @@ class Replica:
     weight: float
     listening: Callable[[int], int]
     ready: Callable[[], bool]
+    ports: Mapping[int, int] = field(default_factory=dict)
+    """Those that are really served elsewhere, for others to know."""
+
+
+def place_of(cluster: str, name: str) -> str:
+    """Of a kernel's id or a service, as the balancer knows it."""
+    return f"{cluster}/{name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Elsewhere:
+    """What other servers say of a cluster. `draining`: places at which nobody begins anything; `routes`: by
+    service, replicas that may not be known here yet; `connections`: to places that are drained from here;
+    `requests`: by service, what is asked there."""
+
+    draining: Collection[str] = ()
+    routes: Mapping[str, Sequence[Replica]] = field(default_factory=dict)
+    connections: Mapping[str, int] = field(default_factory=dict)
+    requests: Mapping[str, Sequence[Requests]] = field(default_factory=dict)
+
+
+_NOWHERE = Elsewhere()
 
 
 @dataclass(slots=True)
@@ -84,6 +95,7 @@ class Balancer:
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._services: dict[str, _Service] = {}
+        self._elsewhere: dict[str, Elsewhere] = {}
         self._changed = threading.Condition()
         self._open: Counter[str] = Counter()
         self._failed: dict[str, float] = {}
@@ -127,14 +139,28 @@ class Balancer:
                 for place in [each for each in kept if each.startswith(prefix) and each not in places]:
                     del kept[place]
 
-    def requests(self, service: str) -> Requests:
-        """What is asked of it just now."""
+    def note_elsewhere(self, cluster: str, found: Elsewhere) -> None:
+        """What other servers say, in place of what they have said before."""
+        with self._changed:
+            self._elsewhere[cluster] = found
+            for place in [each for each in self._awaited if not self._left(each)]:
+                self._awaited.pop(place)()
+            self._changed.notify_all()
+
+    def requests(self, service: str, *, here_alone: bool = False) -> Requests:
+        """What is asked of it just now, at other servers, too."""
+        found = [self._requests_here(service)]
+        if not here_alone:
+            found += self._of(service).requests.get(service, ())
+        latencies = tuple(each for one in found for each in one.latencies)
+        return Requests(sum(one.in_flight for one in found), sum(one.per_second for one in found), latencies)
+
+    def _requests_here(self, service: str) -> Requests:
         with self._changed:
             asked, now = self._asked.get(service), self._clock()
-            known = self._services.get(service)
             if asked is None:
                 return Requests(0, 0.0)
-            flying = asked.waiting + sum(self._open[each.place] for each in (known.replicas if known else ()))
+            flying = asked.waiting + sum(self._open[each.place] for each in self._replicas(service))
             recent = sum(moment >= now - RATE_WINDOW for moment in asked.began)
             full = recent == MOST_REMEMBERED
             per_second = recent / (max(now - asked.began[0], 1e-3) if full else RATE_WINDOW)
@@ -195,7 +221,7 @@ class Balancer:
             fit = [each for each in them if self._is_fit(each.place, now)] or them
             if not fit:
                 return None
-            generation = self._next_generation(self._services[service], {each.generation for each in fit})
+            generation = self._next_generation(service, {each.generation for each in fit})
             equal = [each for each in fit if each.generation == generation]
             chosen = min(equal, key=lambda each: (self._open[each.place], self._last.get(each.place, 0)))
             self._open[chosen.place] += 1
@@ -222,8 +248,29 @@ class Balancer:
             self._close(place)
 
     def connections(self, place: str) -> int:
+        """At other servers, too, where it is drained from here."""
+        with self._changed:
+            return self._left(place)
+
+    def connections_here(self, place: str) -> int:
         with self._changed:
             return self._open[place]
+
+    def routes(self, service: str) -> list[Replica]:
+        """Replicas that the next connection may go to."""
+        with self._changed:
+            return self._candidates(service, ())
+
+    def names(self, cluster: str) -> list[str]:
+        """Of the services of a cluster."""
+        with self._changed:
+            return [each for each in self._services if each.startswith(f"{cluster}/")]
+
+    def unready(self, service: str) -> list[str]:
+        """Places of replicas that would get requests if they answered."""
+        with self._changed:
+            known = self._services.get(service)
+            return [each.place for each in (known.replicas if known else ()) if not each.ready()]
 
     def drain(
         self, place: str, grace: float, patience: float, waits: Callable[[int], None], stop: threading.Event
@@ -232,14 +279,14 @@ class Balancer:
         drained first, with 0; and after `patience` seconds, or soon after `stop` is set, with the seconds
         that it still has. `waits` hears how many connections there are, now and then."""
         begun = self._clock()
-        told = begun - TOLD_EVERY
+        told = begun - (TOLD_EVERY if self.connections_here(place) else 0.0)
         with self._changed:
             self._away[place] = True
             end = self._drained_since.setdefault(place, begun) + grace
         try:
             while True:
                 with self._changed:
-                    left, now = self._open[place], self._clock()
+                    left, now = self._left(place), self._clock()
                     if not left or now >= end:
                         self._drained_since.pop(place, None)
                         return 0.0
@@ -257,18 +304,37 @@ class Balancer:
     def when_over(self, place: str, tell: Callable[[], None]) -> None:
         """Have `tell` called, once, when it has no connections any more."""
         with self._changed:
-            if self._open[place]:
+            if self._left(place):
                 self._awaited[place] = tell
                 return
         tell()
 
     def _candidates(self, service: str, tried: Collection[str]) -> list[Replica]:
-        known = self._services.get(service)
+        barred = self._of(service).draining
         return [
             each
-            for each in (known.replicas if known is not None else ())
-            if each.weight > 0 and each.place not in self._away and each.place not in tried and each.ready()
+            for each in self._replicas(service)
+            if each.weight > 0
+            and each.place not in self._away
+            and each.place not in barred
+            and each.place not in tried
+            and each.ready()
         ]
+
+    def _replicas(self, service: str) -> Sequence[Replica]:
+        known, more = self._services.get(service), self._of(service).routes.get(service)
+        own = known.replicas if known is not None else ()
+        if not more:
+            return own
+        places = {each.place for each in own}
+        return [*own, *(each for each in more if each.place not in places)]
+
+    def _of(self, name: str) -> Elsewhere:
+        """Of the cluster of a service or place."""
+        return self._elsewhere.get(name.partition("/")[0], _NOWHERE)
+
+    def _left(self, place: str) -> int:
+        return self._open[place] + self._of(place).connections.get(place, 0)
 
     def _is_fit(self, place: str, now: float) -> bool:
         until = self._failed.get(place)
@@ -279,104 +345,24 @@ class Balancer:
         self._open[place] -= 1
         if self._open[place] <= 0:
             del self._open[place]
-            if (tell := self._awaited.pop(place, None)) is not None:
+            if not self._left(place) and (tell := self._awaited.pop(place, None)) is not None:
                 tell()
         self._changed.notify_all()
 
-    @staticmethod
-    def _next_generation(service: _Service, among: Collection[str]) -> str:
+    def _next_generation(self, name: str, among: Collection[str]) -> str:
         """Each in turn, and in the long run as often as its weight says."""
         weights = dict.fromkeys(sorted(among), 0.0)
-        for each in service.replicas:
+        for each in self._replicas(name):
             if each.weight > 0 and each.generation in weights:
                 weights[each.generation] += each.weight
-        owed = {name: service.owed.get(name, 0.0) + weight for name, weight in weights.items()}
-        chosen = max(owed, key=lambda name: owed[name])
+        service = self._services.setdefault(name, _Service(()))
+        owed = {each: service.owed.get(each, 0.0) + weight for each, weight in weights.items()}
+        chosen = max(owed, key=lambda each: owed[each])
         owed[chosen] -= sum(weights.values())
         service.owed = owed
         return chosen
 
 
-class ServiceWay:
-    """The way of one connection to one port of a service: to a replica, and to the next one where that is not
-    reached; where there is none, it waits for one, `hold` seconds at most, if not too many wait. `dial`: a
-    place and its port; raises BaiError, OSError. `timed`: whether first bytes are an answer's."""
-
-    def __init__(
-        self, balancer: Balancer, service: str, port: int, dial: Callable[[str, int], Stream], *,
-        hold: float = 0.0, limit: float = DIAL_LIMIT, timed: bool = True,
-    ) -> None:  # fmt: skip
-        self._balancer, self._service, self._port = balancer, service, port
-        self._dial, self._hold, self._limit, self._timed = dial, hold, limit, timed
-        self._began, self._place, self._refusal = 0.0, "", ""
-
-    async def wait(self, gone: Callable[[], bool]) -> None:
-        self._balancer.begin(self._service)
-        try:
-            if self._hold and not self._balancer.can_serve(self._service):
-                await self._wait(gone)
-        finally:
-            self._began = self._balancer.found(self._service)
-
-    async def _wait(self, gone: Callable[[], bool]) -> None:
-        if not self._balancer.hold(self._service):
-            self._refusal = "no replica is ready, and too many requests wait for one, or did in vain"
-            return
-        in_vain = False
-        try:
-            async with asyncio.timeout(self._hold):
-                while not self._balancer.can_serve(self._service):
-                    await asyncio.sleep(_LOOK_AGAIN)
-                    if gone():
-                        self._refusal = "who asked has gone while no replica was ready"
-                        return
-        except TimeoutError:
-            in_vain = True
-            self._refusal = f"no replica was ready within {self._hold:g} seconds"
-        finally:
-            self._balancer.release(self._service, in_vain=in_vain)
-
-    async def connect(self) -> Stream:
-        """Raises ConnectionError."""
-        if self._refusal:
-            raise ConnectionError(self._refusal)
-        tried: dict[str, str] = {}
-        while len(tried) < MOST_TRIES and (replica := self._balancer.choose(self._service, tried)):
-            try:
-                stream = await self._reach(replica)
-            except BROKEN as error:
-                tried[replica.place] = _why(error)
-            else:
-                self._place = replica.place
-                return stream
-        told = "; ".join(f"{place}: {why}" for place, why in tried.items())
-        raise ConnectionError(told or "no replica is ready")
-
-    def answered(self) -> None:
-        if self._timed:
-            self._balancer.answered(self._service, self._began)
-
-    def over(self) -> None:
-        self._balancer.over(self._place)
-
-    async def _reach(self, replica: Replica) -> Stream:
-        try:
-            port = replica.listening(self._port)
-            stream = await asyncio.wait_for(dialled(partial(self._dial, replica.place, port)), self._limit)
-        except BROKEN:
-            self._balancer.lost(replica.place)
-            raise
-        except BaseException:
-            self._balancer.over(replica.place)
-            raise
-        self._balancer.reached(replica.place)
-        return stream
-
-
 def _project_of(service: str) -> str:
     """Of `cluster/Service/project/name`: the same project on another cluster is the same people's."""
     return service.split("/")[2]
-
-
-def _why(error: BaseException) -> str:
-    return "it takes no connection" if isinstance(error, TimeoutError) else reason(error)

@@ -13,8 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from bai.web.apps.proxy.balancer import Balancer, ServiceWay
+from bai.web.apps.proxy.balancer import Balancer
 from bai.web.apps.proxy.event_loop import new_event_loop
+from bai.web.apps.proxy.service_way import ServiceWay
 from providers.machines.base import Stream
 from providers.machines.relay import DialledWay, Listening, Relay
 

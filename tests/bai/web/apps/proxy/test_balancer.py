@@ -10,7 +10,8 @@ from collections import Counter
 import pytest
 
 from bai.web.apps import replica_traffic
-from bai.web.apps.proxy.balancer import MOST_TRIES, SKIPPED, Balancer, Replica, ServiceWay
+from bai.web.apps.proxy.balancer import SKIPPED, Balancer, Replica
+from bai.web.apps.proxy.service_way import MOST_TRIES, ServiceWay
 from bai.web.apps.replica_traffic import ReplicaTraffic
 from providers.machines.base import Stream
 from tests.waiting import until

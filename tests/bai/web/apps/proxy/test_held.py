@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from bai.web.apps.proxy import balancer as module
-from bai.web.apps.proxy.balancer import GIVEN_UP, HELD_OF_PROJECT, Balancer, Replica, ServiceWay
+from bai.web.apps.proxy.balancer import GIVEN_UP, HELD_OF_PROJECT, Balancer, Replica
+from bai.web.apps.proxy.service_way import ServiceWay
 from bai.web.apps.proxy.tunnels import Tunnels
 from providers.machines.base import Stream
 from providers.machines.relay import DIALS
