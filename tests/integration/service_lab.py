@@ -1,7 +1,8 @@
-"""`bai serve` with a service of native replicas behind the real Caddy, and the truth about these replicas:
-they say themselves when they begin and stop to serve.
+"""`bai serve` with a service behind the real Caddy, and the truth about its replicas: they say themselves
+when they begin and stop to serve.
 
-Where a replica ends without a word, whoever ends it says so (`Lives.ended`).
+Where a replica ends without a word, whoever ends it says so (`Life.end`). What runs is read from /proc of
+this machine, which shows processes in containers, too.
 """
 
 from __future__ import annotations
@@ -12,10 +13,11 @@ import os
 import select
 import signal
 import socket
+import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +26,9 @@ from typing import Any
 import requests
 import yaml
 
-from tests.bai.conftest import CLUSTER, PATIENCE, Repo, new_repo, tidy
+from tests.bai.conftest import PATIENCE, Repo
 from tests.harness.ports import free_port
+from tests.integration.service_grounds import ServiceGround
 from tests.integration.service_load import Load
 from tests.waiting import until
 
@@ -39,7 +42,8 @@ teller = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
 
 def tell(event):
     said = {"event": event, "version": VERSION, "replica": REPLICA, "life": LIFE, "at": time.monotonic()}
-    teller.sendto(json.dumps(said).encode(), ("127.0.0.1", int(os.environ["TELL"])))
+    host, port = os.environ["TELL"].split(":")
+    teller.sendto(json.dumps(said).encode(), (host, int(port)))
 
 class Server(http.server.ThreadingHTTPServer):
     request_queue_size = 128
@@ -73,7 +77,7 @@ def end(*_):
     tell("ends")
     os._exit(0)
 
-server = Server(("127.0.0.1", int(os.environ["BAI_PORT_HTTP"])), Handler)
+server = Server((os.environ["LISTEN"], int(os.environ["BAI_PORT_HTTP"])), Handler)
 signal.signal(signal.SIGTERM, end)
 if "BROKEN" not in os.environ:
     tell("serves")
@@ -112,12 +116,12 @@ def kill_process(pid: int) -> tuple[float, float]:
 
 
 class Lives:
-    """What replicas tell, by a port of this machine."""
+    """What replicas tell, at `address`."""
 
-    def __init__(self) -> None:
-        self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-        self._socket.bind(("127.0.0.1", 0))
-        self.port: int = self._socket.getsockname()[1]
+    def __init__(self, receiver: socket.socket) -> None:
+        self._socket = receiver
+        host, port = receiver.getsockname()
+        self.address = f"{host}:{port}"
         self.known: dict[str, Life] = {}
         self._thread = threading.Thread(target=self._listen)
         self._thread.start()
@@ -131,8 +135,7 @@ class Lives:
                 self.known[told["life"]].end = told["at"]
 
     def close(self) -> None:
-        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as last:
-            last.sendto(b"", ("127.0.0.1", self.port))
+        self._socket.sendto(b"", self._socket.getsockname())
         self._thread.join()
         self._socket.close()
 
@@ -144,10 +147,28 @@ class Lives:
 
     def kill(self, life: Life) -> tuple[float, float]:
         """By SIGKILL; gives the time in which it ended."""
-        (pid,) = [each.pid for each in self.processes() if each.replica == life.replica]
-        killed = kill_process(pid)
+        killed = kill_process(self.pid(life))
         life.end = killed[1]
         return killed
+
+    def when_ended(self, lives: Collection[Life]) -> threading.Thread:
+        """Until all of them have ended, whoever ends them: a thread that writes down when each did."""
+        handles = {os.pidfd_open(self.pid(each)): each for each in lives}
+
+        def watch() -> None:
+            while handles:
+                for handle in select.select(list(handles), [], [])[0]:
+                    life = handles.pop(handle)
+                    life.end = life.end or time.monotonic()
+                    os.close(handle)
+
+        watching = threading.Thread(target=watch, daemon=True)
+        watching.start()
+        return watching
+
+    def pid(self, life: Life) -> int:
+        (pid,) = [each.pid for each in self.processes() if each.replica == life.replica]
+        return pid
 
     def processes(self) -> list[ReplicaProcess]:
         """Of replicas that tell here, whatever bai says of them."""
@@ -157,7 +178,7 @@ class Lives:
                 words = (entry / "cmdline").read_bytes().split(b"\0") if entry.name.isdecimal() else []
                 pairs = (entry / "environ").read_text().split("\0") if words[1:2] == [b"-S"] else []
                 env = dict(each.split("=", 1) for each in pairs if "=" in each)
-                if env.get("TELL") == str(self.port):
+                if env.get("TELL") == self.address:
                     found.append(
                         ReplicaProcess(int(entry.name), env["BACKENDAI_SESSION_NAME"], env["VERSION"])
                     )
@@ -173,16 +194,19 @@ class Lives:
         )
 
 
-def service_document(env: dict[str, str], replicas: int, port: int, update: dict[str, Any]) -> str:
+def service_document(
+    ground: ServiceGround, env: Mapping[str, str], replicas: int, port: int, update: Mapping[str, Any]
+) -> str:
     """Of `PROGRAM`."""
     template = {
-        "resources": {"cpu": "100m", "memory": "64MiB"}, "env": env,
+        "resources": {"cpu": "100m", "memory": "64MiB"}, "env": {**env, "LISTEN": ground.listen},
         "command": [PYTHON, "-S", "-c", PROGRAM], "ports": [{"name": "http", "port": port}],
-        "stop": {"grace": "30s"},
+        "stop": {"grace": "30s"}, **ground.template(),
     }  # fmt: skip
     readiness = {"http": {"port": "http", "path": "/health"}, "period": "1s", "timeout": "60s"}
     spec = {
-        "replicas": replicas, "template": template, "readiness": readiness, "drain": "5s", "update": update,
+        "replicas": replicas, "template": template, "readiness": readiness, "drain": "5s",
+        "update": dict(update),
     }  # fmt: skip
     metadata = {"name": "web", "project": "demo"}
     return yaml.safe_dump({"apiVersion": "bai/v1", "kind": "Service", "metadata": metadata, "spec": spec})
@@ -192,14 +216,15 @@ def service_document(env: dict[str, str], replicas: int, port: int, update: dict
 class ServiceLab:
     """One server; `load` asks the service at the port of apps."""
 
+    ground: ServiceGround
     repo: Repo
     token: str
     panel: int
     apps: int
     replicas: int
+    lives: Lives
     port: int = field(default_factory=free_port)
-    """Of the first replica; bai finds others for the rest."""
-    lives: Lives = field(default_factory=Lives)
+    """Of the first replica; bai finds others for the rest where they share a network."""
     process: Any = None
 
     @property
@@ -207,13 +232,13 @@ class ServiceLab:
         return self.repo.root.with_name("serve.log")
 
     def write(self, version: str, *, broken: bool = False, **update: Any) -> None:
-        env = {"VERSION": version, "TELL": str(self.lives.port), **({"BROKEN": "yes"} if broken else {})}
-        self._replace("service.yaml", service_document(env, self.replicas, self.port, update))
+        env = {"VERSION": version, "TELL": self.lives.address, **({"BROKEN": "yes"} if broken else {})}
+        document = service_document(self.ground, env, self.replicas, self.port, update)
+        self._replace("service.yaml", document)
 
-    def drain(self, on: bool) -> None:
-        """The only node there is."""
-        drained = CLUSTER.replace("address: localhost}", "address: localhost, state: drained}")
-        self._replace("cluster.yaml", drained if on else CLUSTER)
+    def drain(self, node: str) -> None:
+        """This one alone; none where it is empty."""
+        self._replace("cluster.yaml", self.ground.cluster(node))
 
     def _replace(self, name: str, text: str) -> None:
         """At once: the server reads whenever it likes."""
@@ -284,25 +309,29 @@ class ServiceLab:
             if self.process is not None:
                 self.process.send_signal(signal.SIGTERM)
                 self.process.wait(PATIENCE)
-            tidy(self.repo)
+            self.ground.tidy(self.repo)
         finally:
             self.lives.close()
 
 
 @contextmanager
-def service_lab(folder: Path, replicas: int) -> Iterator[ServiceLab]:
+def service_lab(ground: ServiceGround, replicas: int) -> Iterator[ServiceLab]:
     """With the service's first version, `v1`, which is complete."""
-    repo = new_repo(folder)
-    made = repo.ok("token", "ada", "--role", "admin", "--format", "json").json
-    repo.write(".access.yaml", yaml.safe_dump({"tokens": [made["line"]]}))
-    lab = ServiceLab(repo, made["token"], free_port(), free_port(), replicas)
-    url = f"http://*.apps.example:{lab.apps}"
-    proxy = {"apiVersion": "bai/v1", "kind": "AppProxy", "metadata": {"name": "apps"}, "spec": {"url": url}}
-    repo.write("apps.yaml", yaml.safe_dump(proxy))
-    lab.write("v1")
-    try:
-        lab.serve()
-        lab.until_complete("v1")
-        yield lab
-    finally:
-        lab.close()
+    with tempfile.TemporaryDirectory(prefix="bai-t-") as folder:
+        repo = ground.repo(Path(folder))
+        made = repo.ok("token", "ada", "--role", "admin", "--format", "json").json
+        repo.write(".access.yaml", yaml.safe_dump({"tokens": [made["line"]]}))
+        lives = Lives(ground.receiver())
+        lab = ServiceLab(ground, repo, made["token"], free_port(), free_port(), replicas, lives)
+        url = f"http://*.apps.example:{lab.apps}"
+        proxy = {
+            "apiVersion": "bai/v1", "kind": "AppProxy", "metadata": {"name": "apps"}, "spec": {"url": url},
+        }  # fmt: skip
+        repo.write("apps.yaml", yaml.safe_dump(proxy))
+        lab.write("v1")
+        try:
+            lab.serve()
+            lab.until_complete("v1")
+            yield lab
+        finally:
+            lab.close()

@@ -6,13 +6,12 @@ No request fails but those under way at a replica when it is killed.
 
 from __future__ import annotations
 
-import tempfile
 import time
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
+from tests.integration.service_grounds import ProcessGround
 from tests.integration.service_lab import ServiceLab, service_lab
 from tests.integration.service_load import REPEATED, Load
 from tests.waiting import until
@@ -23,10 +22,7 @@ REPLICAS = 3
 
 @pytest.fixture(scope="module")
 def lab() -> Iterator[ServiceLab]:
-    with (
-        tempfile.TemporaryDirectory(prefix="bai-t-") as name,
-        service_lab(Path(name), REPLICAS) as made,
-    ):
+    with service_lab(ProcessGround(), REPLICAS) as made:
         yield made
 
 

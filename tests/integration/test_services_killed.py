@@ -1,8 +1,8 @@
 """`bai reconcile` killed with SIGKILL at random moments of updates of a service: the next one ends with
 exactly its replicas.
 
-What runs is read from /proc, without bai's help. `BAI_SERVICE_KILLS`: how many kills (8),
-`BAI_KILL_SEED`: which.
+What runs is read from /proc, without bai's help, and engines are asked what is left. `BAI_SERVICE_KILLS`: how
+many kills (8), `BAI_KILL_SEED`: which.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from typing import Any
 
 import pytest
 
-from tests.bai.conftest import PATIENCE, Repo, new_repo, tidy
+from tests.bai.conftest import PATIENCE, Repo
 from tests.harness.labs import spent
 from tests.harness.ports import free_port
+from tests.integration.service_grounds import ServiceGround, service_ground
 from tests.integration.service_lab import Lives, service_document
 from tests.waiting import until
 
-pytestmark = pytest.mark.slow
 KILLS = int(os.environ.get("BAI_SERVICE_KILLS", "8"))
 SEED = int(os.environ.get("BAI_KILL_SEED", "1"))
 CHUNK = 20
@@ -34,16 +34,17 @@ REPLICAS = 2
 class Followed:
     """A repository with one service, and the loop that follows it."""
 
-    def __init__(self, folder: Path) -> None:
-        self.repo: Repo = new_repo(folder)
-        self.lives = Lives()
+    def __init__(self, ground: ServiceGround, folder: Path) -> None:
+        self.ground = ground
+        self.repo: Repo = ground.repo(folder)
+        self.lives = Lives(ground.receiver())
         self._port = free_port()
         self._log = folder / "reconcile.log"
         self._loop: Any = None
 
     def want(self, version: str) -> None:
-        env = {"VERSION": version, "TELL": str(self.lives.port)}
-        text = service_document(env, REPLICAS, self._port, {})
+        env = {"VERSION": version, "TELL": self.lives.address}
+        text = service_document(self.ground, env, REPLICAS, self._port, {})
         self.repo.write("service.new", text).replace(self.repo.root / "service.yaml")
 
     def begin(self) -> None:
@@ -58,19 +59,18 @@ class Followed:
         """Processes by the replica and its version."""
         return Counter((each.replica, each.version) for each in self.lives.processes())
 
-    def kernels(self) -> int:
-        """Folders that the provider has for them."""
-        return len(list(Path(self.repo.env["BAI_PROCESS_ROOT"]).glob("kernels/*")))
-
     def until_right(self, version: str) -> None:
         """Each replica of this version is there once, nobody else is, and the store says so."""
 
         def right() -> bool:
             runs = self.runs()
             alone = len(runs) == runs.total() == REPLICAS and {each[1] for each in runs} == {version}
-            return alone and self.kernels() == REPLICAS and self.is_complete()
+            return alone and self.ground.kernels() == REPLICAS and self.is_complete()
 
-        until(right, lambda: f"{version}: {self.runs()} {self.kernels()} kernels; {self._log.read_text()}")
+        def told() -> str:
+            return f"{version}: {self.runs()} {self.ground.kernels()} kernels; {self._log.read_text()}"
+
+        until(right, told)
 
     def is_complete(self) -> bool:
         """As the store has it: the latest generation is stable, and all replicas are of it."""
@@ -85,21 +85,26 @@ class Followed:
     def close(self) -> None:
         try:
             self.kill()
-            tidy(self.repo)
+            self.ground.tidy(self.repo)
             assert self.runs() == Counter()
         finally:
             self.lives.close()
 
 
-@pytest.fixture(scope="module")
-def followed(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
-    made = Followed(tmp_path_factory.mktemp("killed"))
-    made.want("first")
-    made.begin()
-    yield made
-    made.close()
+@pytest.fixture(scope="module", params=["process", pytest.param("docker", marks=pytest.mark.campaign)])
+def followed(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Followed]:
+    folder = tmp_path_factory.mktemp("killed")
+    with service_ground(request.param, folder) as ground:
+        made = Followed(ground, folder)
+        made.want("first")
+        made.begin()
+        try:
+            yield made
+        finally:
+            made.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", range(0, KILLS, CHUNK))
 @spent("kills")
 def test_killed_anywhere_in_updates_each_replica_is_there_once(followed: Followed, first: int) -> None:

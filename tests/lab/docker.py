@@ -239,8 +239,11 @@ class Engine:
 
     def load(self) -> None:
         """Import the lab's image."""
-        tar = kept("docker-image-1.tar", image_tar)
-        self.docker("import", "-c", 'CMD ["/bin/sh"]', "-c", "ENV PATH=/bin:/usr/bin", str(tar), IMAGE)
+        self.take(kept("docker-image-1.tar", image_tar), IMAGE)
+
+    def take(self, root: Path, image: str) -> None:
+        """Import a root file system, a tar, as an image of this name."""
+        self.docker("import", "-c", 'CMD ["/bin/sh"]', "-c", "ENV PATH=/bin:/usr/bin", str(root), image)
 
 
 class Engines:

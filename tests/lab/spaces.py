@@ -18,7 +18,7 @@ import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -172,13 +172,27 @@ def inside(namespace: str) -> Iterator[None]:
 
 def listening(namespace: str, address: str, port: int) -> socket.socket:
     """A socket that listens in a namespace, for a thread anywhere."""
+    return _made_inside(namespace, lambda: socket.create_server((address, port), backlog=128))
 
-    def listen() -> socket.socket:
+
+def receiving(namespace: str, address: str) -> socket.socket:
+    """A socket for datagrams in a namespace, for a thread anywhere; it has a free port."""
+
+    def bind() -> socket.socket:
+        made = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        made.bind((address, 0))
+        return made
+
+    return _made_inside(namespace, bind)
+
+
+def _made_inside(namespace: str, make: Callable[[], socket.socket]) -> socket.socket:
+    def made() -> socket.socket:
         with inside(namespace):
-            return socket.create_server((address, port), backlog=128)
+            return make()
 
     with ThreadPoolExecutor(1) as thread:
-        return thread.submit(listen).result()
+        return thread.submit(made).result()
 
 
 def _enter(namespace: int) -> None:
