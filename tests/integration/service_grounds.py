@@ -130,7 +130,7 @@ class DockerGround(ServiceGround):
     def _node(self, number: int, engine: Engine, drained: str) -> dict[str, Any]:
         spec = {
             "address": f"127.0.2.{number}", "resourceGroup": "all",
-            "docker": {"socket": engine.socket},
+            "docker": {"socket": engine.socket, "init": True},
             "hardware": {"numaNodes": [{"id": 0, "cpus": "0-1", "memory": "4GiB"}]},
             "state": "drained" if engine.name == drained else "active",
         }  # fmt: skip

@@ -70,7 +70,8 @@ def _replica_killed(lab: ServiceLab, load: Load, kill: Callable[[Life], object])
 
 def _is_asked(lab: ServiceLab, life: Life) -> bool:
     """Whether the server takes it for one that is ready, though it has ended."""
-    said = [each for each in lab.service().get("replicas") or () if each["name"] == life.replica]
+    identity = f"Session/demo/{life.replica}"
+    said = [each for each in lab.service().get("replicas") or () if each["session"] == identity]
     back = any(each.replica == life.replica for each in lab.lives.serving())
     return bool(said) and said[0]["phase"] == "ready" and not back
 
@@ -181,4 +182,7 @@ def updated(lab: ServiceLab, load: Load, version: str, incident: Incident) -> li
     assert set(load.answered_by(since)) == {version}
     if incident in QUIET:
         assert lab.lives.least(begun) == lab.replicas
+    asked = load.since(begun)
+    failed, slowest = len(load.problems(begun)), max(each.ended - each.begun for each in asked)
+    print(f"{version}, {incident.__name__}: {len(asked)} requests, {failed} failed, slowest {slowest:.1f} s")
     return down
