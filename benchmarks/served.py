@@ -123,19 +123,22 @@ def served(
     spec: Mapping[str, Any] = HERE,
     interval: str = "5s",
     options: Sequence[str] = (),
+    cluster: str = "",
+    environment: Mapping[str, str] | None = None,
 ) -> Iterator[Site]:
-    """A cluster of one node in a forge of the kind `remote`, and a server that follows it, with these further
-    `options`. All is below `root`."""
+    """A cluster of one node, or of what the documents `cluster` say, in a forge of the kind `remote`, and a
+    server that follows it, with these further `options` and variables. All is below `root`."""
     with forge(remote, root) as (follow, push_to, set_hook):
         work = Work(root / "work", push_to)
-        work.commit("cluster", CLUSTER.format(provider=provider, node=node, spec=json.dumps(spec)))
+        work.commit("cluster", cluster or CLUSTER.format(provider=provider, node=node, spec=json.dumps(spec)))
         work.push()
-        environment = {
+        variables = {
             "BAI_PROCESS_ROOT": str(root / "machine"),
             "BAI_GIT_USER": "ada",
             "BAI_GIT_PASSWORD": "lab-secret-word-1",
+            **(environment or {}),
         }
-        with Serve(root / "serve", follow, environment, *options, interval=interval) as server:
+        with Serve(root / "serve", follow, variables, *options, interval=interval) as server:
             server.until_good()
             yield Site(work, server, set_hook)
 

@@ -1,5 +1,6 @@
 """What a service costs and how fast it follows: four replicas behind the proxy of `bai serve`, with native
-processes and the real Caddy, and what becomes of requests meanwhile.
+processes and the real Caddy, and what becomes of requests meanwhile. With `--provider docker` they are
+containers on three Docker nodes of this machine, each reached by SSH, and the ways are left out (root).
 
     python -m benchmarks.services --seconds 5 --connections 16 --json result.json
 
@@ -38,6 +39,7 @@ from benchmarks.apps import Load, caddy_of_upstreams, measure, middle
 from benchmarks.results import keep, parser_of, spread
 from benchmarks.served import Site, served
 from tests.harness.ports import free_port
+from tests.integration.service_grounds import ProcessGround, ServiceGround, service_ground
 from tests.lab.serve import TOKEN
 
 REPLICAS = 4
@@ -61,8 +63,9 @@ spec:
   replicas: {replicas}
   template:
     resources: {{memory: 64MiB}}
+    {image}
     command: {command}
-    env: {{VERSION: "{version}"}}
+    env: {{VERSION: "{version}", LISTEN: "{listen}"}}
     ports: [{{name: web, port: {port}}}]
     apps: {{web: {{access: project}}}}
   readiness: {{http: {{port: web}}, period: 1s}}
@@ -95,7 +98,7 @@ class Replica(asyncio.Protocol):
 async def main():
     loop, ended = asyncio.get_running_loop(), asyncio.Event()
     loop.add_signal_handler(signal.SIGTERM, ended.set)
-    server = await loop.create_server(Replica, "127.0.0.1", PORT, backlog=512)
+    server = await loop.create_server(Replica, os.environ["LISTEN"], PORT, backlog=512)
     await ended.wait()
     server.close()
     while Replica.open:
@@ -179,18 +182,20 @@ def _header(head: str, name: str) -> str:
 
 
 class Bench:
-    """A cluster of this machine, with a service of `REPLICAS` replicas, that `bai serve` follows and whose
+    """A cluster on this machine, with a service of `REPLICAS` replicas, that `bai serve` follows and whose
     apps are at `port`."""
 
-    def __init__(self, site: Site, port: int) -> None:
-        self.site, self.port = site, port
+    def __init__(self, site: Site, port: int, ground: ServiceGround) -> None:
+        self.site, self.port, self._ground = site, port, ground
         self._first = free_port()
 
     def write(self, name: str, version: str, *, replicas: int = REPLICAS, more: str = "") -> None:
         command = json.dumps(["python3", "-c", REPLICA])
+        image = self._ground.template().get("image")
         text = SERVICE.format(
-            name=name, version=version, replicas=replicas, command=command, port=self._first, more=more
-        )
+            name=name, version=version, replicas=replicas, command=command, port=self._first, more=more,
+            listen=self._ground.listen, image=f"image: {image}" if image else "",
+        )  # fmt: skip
         self.site.work.commit(name, text)
         self.site.work.push()
 
@@ -224,13 +229,14 @@ class Bench:
 
 
 @contextlib.contextmanager
-def bench(root: Path) -> Iterator[Bench]:
+def bench(root: Path, ground: ServiceGround) -> Iterator[Bench]:
     port = free_port()
     apps = ("--apps-listen", f"127.0.0.1:{port}", "--apps-tls", "off")
-    with served(root, interval="1h", options=apps) as site:
+    cluster = "" if isinstance(ground, ProcessGround) else ground.cluster()
+    with served(root, interval="1h", options=apps, environment=ground.environment, cluster=cluster) as site:
         site.set_hook(site.server.hook)
         site.work.commit("apps", PROXY.format(domain=DOMAIN, port=port))
-        made = Bench(site, port)
+        made = Bench(site, port, ground)
         try:
             made.write("web", "v0")
             asyncio.run(made.until(lambda: made.complete("web"), "the service is complete"))
@@ -340,11 +346,17 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3, help="of each way")
     parser.add_argument("--updates", type=int, default=3, help="changes of the document")
     parser.add_argument("--scaled", type=int, default=3, help="services that begin without a replica")
+    parser.add_argument("--provider", choices=["process", "docker"], default="process")
     options = parser.parse_args()
     find_engine(None)
-    load = os.getloadavg()[0]
-    with tempfile.TemporaryDirectory(prefix="bai-svc-") as name, bench(Path(name)) as made:
-        ways = measure_ways(made, Path(name), options.rounds, options.connections, options.seconds)
+    load, ways = os.getloadavg()[0], dict[str, Load]()
+    with (
+        tempfile.TemporaryDirectory(prefix="bai-svc-") as name,
+        service_ground(options.provider, Path(name)) as ground,
+        bench(Path(name), ground) as made,
+    ):
+        if options.provider == "process":
+            ways = measure_ways(made, Path(name), options.rounds, options.connections, options.seconds)
         updates = [asyncio.run(measure_update(made, f"v{at}")) for at in range(1, options.updates + 1)]
         scaled = [asyncio.run(measure_scaling(made, f"burst{at}")) for at in range(options.scaled)]
     times = {
@@ -361,12 +373,13 @@ def main() -> None:
         "python": platform.python_version(),
         "load": [load, os.getloadavg()[0]],
     }
-    print_ways(
-        ways,
-        f"{REPLICAS} replicas, {options.connections} connections, {options.rounds} rounds of "
-        f"{options.seconds:g} s each, medians; machine load {load:.1f} at the beginning, "
-        f"{machine['load'][1]:.1f} at the end",  # type: ignore[index]
-    )
+    print(f"machine load {load:.1f} at the beginning, {os.getloadavg()[0]:.1f} at the end")
+    if ways:
+        print_ways(
+            ways,
+            f"{REPLICAS} replicas, {options.connections} connections, {options.rounds} rounds of "
+            f"{options.seconds:g} s each, medians",
+        )
     print_times(
         [
             ("a commit: until the new generation answers first", times["update_first_s"]),

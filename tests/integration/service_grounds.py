@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from tests.bai.conftest import CLUSTER, Repo, new_repo, tidy
@@ -42,10 +43,12 @@ metadata: {{name: demo}}
 
 
 class ServiceGround(ABC):
-    """`listen`: the address at which replicas take requests; `nodes`: names of those that can be drained."""
+    """`listen`: the address at which replicas take requests; `nodes`: names of those that can be drained;
+    `environment`: variables of commands."""
 
     listen: str
     nodes: tuple[str, ...]
+    environment: Mapping[str, str] = MappingProxyType({})
 
     @abstractmethod
     def repo(self, folder: Path) -> Repo:
@@ -112,13 +115,14 @@ class DockerGround(ServiceGround):
         lab = DockerLab(folder, NODES, port=free_port(), swarm=False)
         self.engines: dict[str, Engine] = {each.name: each for each in lab.engines}
         self.nodes = tuple(self.engines)
+        self.environment = {"BAI_SECRET_STORES": str(lab.stores), "HOME": str(folder.parent)}
         self._lab = lab
         for each in lab.engines:
             each.take(root, _PYTHON)
 
     def repo(self, folder: Path) -> Repo:
         made = new_repo(folder)
-        made.env |= {"BAI_SECRET_STORES": str(self._lab.stores), "HOME": str(folder)}
+        made.env |= self.environment
         made.write("cluster.yaml", self.cluster())
         return made
 

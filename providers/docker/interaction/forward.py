@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
@@ -41,23 +41,30 @@ class PortLocation:
     `addresses`: its own, as far as the node reaches them.
     """
 
-    container: str
     host: bool
     addresses: tuple[str, ...]
     ports: Mapping[int, int]
+
+
+@dataclass(eq=False, slots=True)
+class _Lookup:
+    """Of one start of a container; `lock`: whoever holds it asks the node."""
+
+    run: str
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    place: PortLocation | None = None
 
 
 class PortDialer:
     """Connects to ports; remembers where containers are. May be used by several threads."""
 
     def __init__(self) -> None:
-        self._places: dict[str, PortLocation] = {}
+        self._lookups: dict[str, _Lookup] = {}
         self._lock = threading.Lock()
 
-    def dial(self, engine: Engine, kernel: str, port: int) -> Stream:
-        """Raises NotRunning, PortRefused, ProviderError."""
+    def dial(self, engine: Engine, kernel: str, port: int, found: Mapping[str, Any]) -> Stream:
+        """`found`: its container, as inspected just now. Raises NotRunning, PortRefused, ProviderError."""
         with engine_errors(engine.node, kernel):
-            found = engine.inspect(kernel)
             if not found["State"]["Running"]:
                 raise NotRunning(provider=NAME, kernel=kernel)
             place = self._locate(engine, kernel, found)
@@ -71,17 +78,23 @@ class PortDialer:
         return relay(engine, kernel, port)
 
     def _locate(self, engine: Engine, kernel: str, found: Mapping[str, Any]) -> PortLocation:
+        """All who come at a time wait for one who asks the node: that takes as long as a login, and a node
+        that each request asked would be slow for all of them."""
         run = f"{found['Id']} {found['State']['StartedAt']}"
         with self._lock:
-            known = self._places.get(kernel)
-        if known is not None and known.container == run:
-            return known
-        host = found["HostConfig"].get("NetworkMode") == "host"
-        addresses = () if host else tuple(_reachable_addresses(engine, found))
-        place = PortLocation(run, host, addresses, _assigned_ports(found["Config"].get("Labels") or {}))
-        with self._lock:
-            self._places[kernel] = place
-        return place
+            lookup = self._lookups.get(kernel)
+            if lookup is None or lookup.run != run:
+                lookup = self._lookups[kernel] = _Lookup(run)
+        with lookup.lock:
+            if lookup.place is None:
+                lookup.place = _place_of(engine, found)
+            return lookup.place
+
+
+def _place_of(engine: Engine, found: Mapping[str, Any]) -> PortLocation:
+    host = found["HostConfig"].get("NetworkMode") == "host"
+    addresses = () if host else tuple(_reachable_addresses(engine, found))
+    return PortLocation(host, addresses, _assigned_ports(found["Config"].get("Labels") or {}))
 
 
 def _connect_port(engine: Engine, kernel: str, address: str, at: int, port: int) -> Stream:

@@ -68,7 +68,8 @@ class Interaction:
         write_file(self.fleet.find(kernel_id)[0], kernel_id, path, size, data)
 
     def dial(self, kernel_id: str, port: int) -> Stream:
-        return self._ports.dial(self.fleet.find(kernel_id)[0], kernel_id, port)
+        engine, found = self.fleet.find(kernel_id)
+        return self._ports.dial(engine, kernel_id, port, found)
 
     @cached_property
     def _ports(self) -> PortDialer:
