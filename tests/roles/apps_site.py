@@ -47,7 +47,6 @@ stream = socket.socket(socket.AF_UNIX)
 stream.settimeout(20)
 stream.connect(sys.argv[1])
 stream.sendall(sys.argv[2].encode().decode("unicode_escape").encode("latin-1"))
-stream.shutdown(1)
 said = b""
 while part := stream.recv(65536):
     said += part
@@ -96,7 +95,7 @@ class Site(RoleSite):
                 "Session", "lab",
                 {
                     "resourceGroup": "local", "resources": {"cpu": "100m", "memory": "64MiB"},
-                    "command": [sys.executable, "-c", _ECHO], "ports": [{"name": "web", "port": 18_431}],
+                    "command": ["python3", "-c", _ECHO], "ports": [{"name": "web", "port": 18_431}],
                 },
                 project="demo",
             ),
@@ -137,12 +136,16 @@ class Site(RoleSite):
                 extensions={"sni_hostname": host.partition(":")[0]},
             )  # fmt: skip
 
+    def status(self, **headers: str) -> int:
+        """Of an answer; 0 without any."""
+        with contextlib.suppress(httpx.TransportError):
+            return self.ask(**headers).status_code
+        return 0
+
     def opens(self) -> bool:
         """Whether the app itself has answered ada."""
         assert self.server is None or self.server.poll() is None, self.log()
-        with contextlib.suppress(httpx.TransportError):
-            return self.ask(Authorization=f"Bearer {TOKEN}").status_code == 200
-        return False
+        return self.status(Authorization=f"Bearer {TOKEN}") == 200
 
     def is_open(self) -> None:
         try:
