@@ -6,7 +6,7 @@ import sqlalchemy as sa
 from alembic import op
 
 revision = "0015"
-down_revision = "0013"
+down_revision = "0014"
 
 _TEXT = sa.Text().with_variant(sa.Text(collation="C"), "postgresql")
 
