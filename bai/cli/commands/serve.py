@@ -16,6 +16,7 @@ from bai.cli.loops import proposal_options as changes
 from bai.cli.options import Parallel
 
 if TYPE_CHECKING:
+    from bai.settings import Settings
     from bai.web.connection_limits import ConnectionLimits
 
 app = new_app()
@@ -56,8 +57,7 @@ def serve(
     demo: clients.Demo = False,
     check: clients.CheckAccess = False,
 ) -> None:
-    """Run the loops of `bai reconcile`, with pages for browsers, and an HTTP API that shows what they see and
-    takes orders.
+    """Run the loops of `bai reconcile`, with pages for browsers and an HTTP API that takes orders.
 
     The API describes itself at /openapi.json. `bai token` makes lines of the file that --access names.
     Where a file says whose commits are followed (`bai --trust FILE`), others are not.
@@ -74,17 +74,23 @@ def serve(
         return
     from bai.web.server import Server, ServerSettings
 
-    settings = loops.with_directory(settings_of(ctx), directory)
-    if access is not None and remote is None:
-        clients.require_no_document(access, settings.directory)
-    loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after, prometheus)
     origin = loops.remote_origin(remote, ref, path, mode)
+    settings = _settings(ctx, directory, access if origin is None else None)
+    loop_settings = loops.loop_settings(mode, interval, parallel, lease, stuck_after, prometheus)
     allowed = changes.proposal_settings(proposals, committer, forge, remote=origin is not None)
     apps = by_url.app_serving(apps_listen, apps_tls, caddy)
     served = ServerSettings(listen, access, webhook_secret, cookie_key, public_url, bounds, allowed, apps)
     loops.keep_node_connections(node_connections)
     if not Server(settings, origin, served, loop_settings).run():
         raise typer.Exit(1)
+
+
+def _settings(ctx: typer.Context, directory: Path | None, access: Path | None) -> Settings:
+    """`access`: a file that must not lie among the documents. Raises CommandError."""
+    settings = loops.with_directory(settings_of(ctx), directory)
+    if access is not None:
+        clients.require_no_document(access, settings.directory)
+    return settings
 
 
 def _demo(listen: str, bounds: ConnectionLimits, *, others: bool) -> None:
