@@ -4,18 +4,20 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from schemas.kinds.parts.app_ports import AppPorts
 from schemas.kinds.parts.apps import AppAccess
 from schemas.problems.issues import Issue, issues_error
 from schemas.values.app_url import AppUrl, app_domain
-from schemas.values.envelope import Model, Resource
+from schemas.values.envelope import Model, Resource, at_least_one_schema
 from schemas.values.names import Name
 from schemas.values.quantities import Duration
 
 
 class AppProxySpec(Model):
+    model_config = ConfigDict(json_schema_extra=at_least_one_schema(url="string", ports="object"))
+
     cluster: Name | None = None
     """May be left out when the repository has exactly one Cluster."""
     url: AppUrl | None = None

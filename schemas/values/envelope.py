@@ -40,6 +40,15 @@ def exactly_one_schema(*names: str) -> JsonDict:
     return {"oneOf": [{"required": [name], "properties": {name: {"type": "string"}}} for name in names]}
 
 
+def at_least_one_schema(**types: str) -> JsonDict:
+    """The part of a JSON Schema that demands at least one of these fields, as what JSON Schema calls it."""
+    return {"anyOf": [_field_schema(name, kind) for name, kind in types.items()]}
+
+
+def _field_schema(name: str, kind: str) -> JsonDict:
+    return {"required": [name], "properties": {name: {"type": kind}}}
+
+
 _model_build_lock = threading.RLock()
 
 

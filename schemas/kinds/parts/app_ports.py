@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field, WithJsonSchema, model_validator
+from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema, model_validator
 
 from schemas.kinds.parts.docker_network import PortRange
 from schemas.problems.issues import Issue, issues_error, value_error
 from schemas.problems.text import format_value
-from schemas.values.envelope import Flag, Model
+from schemas.values.envelope import Flag, Model, at_least_one_schema
 from schemas.values.names import Cidr
 
 MOST_PORTS = 256
@@ -44,6 +44,8 @@ BoundedRange = Annotated[PortRange, AfterValidator(_bounded)]
 class AppPorts(Model):
     """Which ports of which host apps are reached at. `bai serve` listens there, at the address that
     `--apps-listen` names: at all of `http`, and at those of `tcp` that an app has."""
+
+    model_config = ConfigDict(json_schema_extra=at_least_one_schema(http="string", tcp="string"))
 
     host: AppHost
     """By which clients reach that host: its name or IPv4 address."""
