@@ -105,7 +105,8 @@ def caddy_config(config: ProxyConfig) -> Json:
         servers["apps"] = _server(config, [config.listen], _name_routes(config))
     if config.entry:
         servers["nodes"] = _nodes_server(config)
-    servers |= {f"ports {site.host}": _port_server(config, site) for site in config.ports if site.listen}
+    sites = (site for site in config.ports if site.listen)
+    servers |= {f"ports{number}": _port_server(config, site) for number, site in enumerate(sites)}
     apps: Json = {"http": {"grace_period": _seconds(config.grace), "servers": servers}}
     if config.certificates is not None:
         hosts = [*map(_host, config.urls), *(site.host for site in config.ports)]
