@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
+from bai.web.apps.proxy.engine import find_engine
 from providers.ansible import roles_path
 from schemas.profile import NodeProfileSpec
 from schemas.profile.variables import role_variables
@@ -48,6 +49,10 @@ PROFILE = {
         "postgresql": {"version": "15"}, "registry": {"version": "2.8.2", "package": "docker-distribution"},
     },
     "mirror": {"pypi": ["numpy==2.1.0"], "registry": {"version": "2.8.2"}},
+    "appProxy": {
+        "version": "2.11.7", "url": "https://*.apps.example:8443", "listen": "fd00::1", "port": 8443,
+        "email": 'a"b@bai.example', "permissionPort": 8499,
+    },
 }  # fmt: skip
 NAMES = [
     "base_wanted",
@@ -60,6 +65,7 @@ NAMES = [
     "control_plane_wanted",
     "control_plane_state",
     "mirror_wanted",
+    "app_proxy_wanted",
 ]
 FILES = {
     "yum.repo": ("repositories", "yum.repo.j2"),
@@ -70,6 +76,8 @@ FILES = {
     "registry.service": ("control_plane", "registry.service.j2"),
     "mirror-registry.service": ("mirror", "registry.service.j2"),
     "exporter.conf": ("monitoring", "unit.conf.j2"),
+    "apps.json": ("app_proxy", "caddy.json.j2"),
+    "bai-apps.service": ("app_proxy", "bai-apps.service.j2"),
 }
 
 
@@ -174,6 +182,26 @@ def test_services(rocky: dict[str, Any]) -> None:
     assert settings(rocky["mirror-registry.service"])["Service"]["ReadWritePaths"] == "/srv/mirror/registry"
     exporter = settings(rocky["exporter.conf"])["Service"]["ExecStart"]
     assert exporter.split()[0] == "/usr/bin/node_exporter" and exporter.endswith("--collector.systemd")
+
+
+def test_the_proxy_of_apps_has_what_caddy_runs_with(rocky: dict[str, Any], tmp_path: Path) -> None:
+    (tmp_path / "apps.json").write_text(rocky["apps.json"].replace("/var/lib/bai-apps", str(tmp_path)))
+    done = subprocess.run(
+        [str(find_engine(None)), "validate", "--config", "apps.json"], cwd=tmp_path, check=False,
+        env={"HOME": str(tmp_path)}, text=True, capture_output=True, stdin=subprocess.DEVNULL,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    found = json.loads(rocky["apps.json"])["apps"]
+    servers, automation = found["http"]["servers"], found["tls"]["automation"]
+    assert servers["apps"]["listen"] == ["[fd00::1]:8443"]
+    assert servers["permission"]["listen"] == ["127.0.0.1:8499"]
+    assert automation["on_demand"]["permission"]["endpoint"] == "http://127.0.0.1:8499/certificate"
+    [policy] = automation["policies"]
+    [issuer] = policy["issuers"]
+    assert (policy["subjects"], issuer["email"]) == (["*.apps.example"], 'a"b@bai.example')
+    assert issuer["challenges"]["tls-alpn"] == {"alternate_port": 8443}
+    service = settings(rocky["bai-apps.service"])["Service"]
+    assert service["ExecStart"] == "/opt/bai-apps/2.11.7/bin/caddy run --config /etc/bai/apps.json"
 
 
 def test_ubuntu_22_04_takes_a_newer_python(tmp_path: Path) -> None:

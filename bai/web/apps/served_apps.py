@@ -102,8 +102,8 @@ class ServedApps:
         clusters = self._loops.clusters
         urls = tuple(sorted(set(filter(None, map(_url_of, clusters.values())))))
         sites = tuple(filter(None, map(range_site, clusters.values())))
-        for name, cluster in clusters.items():
-            self.links.follow(name, _node_of(cluster), cluster.loop.workspace.endpoints(), cluster.loop.leads)
+        own = clusters[done.cluster]
+        self.links.follow(done.cluster, _node_of(own), own.loop.workspace.endpoints(), own.loop.leads)
         self._tell(urls, sites)
         with self._following:
             self.proxy.serve(urls, sites if self._listens else ())

@@ -56,17 +56,16 @@ class _Failed(Exception):
 class NodeLink:
     """From `start` to `close`, while `wanted` (asked often) says so: connections to the node's socket come to
     `entry` here. Keys lie in `folder`, which is this process's alone, while ssh logs in. `say` is given lines
-    for the log. `place`: the folder of sockets on the node; `group`: whose members may connect."""
+    for the log."""
 
     def __init__(
         self, endpoint: Endpoint, entry: Path, folder: Path, wanted: Callable[[], bool],
-        say: Callable[[str], None], *, place: str = SOCKETS, group: str = GROUP,
+        say: Callable[[str], None],
     ) -> None:  # fmt: skip
         self.endpoint = endpoint
         self._entry, self._folder = entry, folder
         self._wanted = wanted
         self._say = say
-        self._place, self._group = place, group
         self._told = ""
         self._ending = threading.Event()
         self._up = threading.Event()
@@ -146,15 +145,15 @@ class NodeLink:
             shutil.rmtree(folder, ignore_errors=True)
 
     def _prepare(self, name: str) -> None:
-        done = connect(self.endpoint).run([*_PYTHON, PREPARE, self._place, name])
+        done = connect(self.endpoint).run([*_PYTHON, PREPARE, SOCKETS, name])
         if done.code:
             raise _Failed(_last_line(done.err) or f"exit code {done.code}")
 
     def _log_in(self, name: str, route: Route, folder: Path) -> subprocess.Popen[bytes]:
         config = write_ssh_config(folder, {self.endpoint.name: route})
-        program = [*_PYTHON, PUBLISH, self._place, name, APPS_SOCKET, self._group, str(SILENCE)]
+        program = [*_PYTHON, PUBLISH, SOCKETS, name, APPS_SOCKET, GROUP, str(SILENCE)]
         far = shlex.join(["sudo", "-n", "--", *program] if route.sudo else program)
-        forward = f"{self._place}/in.{name}/{APPS_SOCKET}:{self._entry}"
+        forward = f"{SOCKETS}/in.{name}/{APPS_SOCKET}:{self._entry}"
         options = [word for option in _OPTIONS for word in ("-o", option)]
         program_here = shutil.which("ssh")
         if program_here is None:
