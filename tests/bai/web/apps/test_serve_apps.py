@@ -118,6 +118,7 @@ def test_a_server_that_is_killed_leaves_no_caddy(repo: Repo, tmp_path: Path) -> 
         (("--apps-listen", "127.0.0.1:0", "--apps-tls", "/no.crt,/no.key"), "there is no file /no.crt"),
         (("--apps-listen", "127.0.0.1:0", "--apps-tls", "/etc/hosts,/etc/hosts"), "Caddy does not start: "),
         (("--apps-listen", "127.0.0.1:0", "--caddy", "/no/caddy"), "/no/caddy cannot be run: no such file"),
+        (("--apps-listen", "node", "--apps-tls", "off"), "--apps-tls is for an address"),
         (("--caddy", "/usr/bin/caddy"), "--caddy goes with --apps-listen"),
         (("--demo", "--apps-listen", "127.0.0.1:0"), "--demo has a cluster of its own"),
     ],
