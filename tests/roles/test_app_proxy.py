@@ -58,7 +58,6 @@ def test_where_no_bai_is_it_says_so_by_itself(site: Site) -> None:
     assert "Apps are not reached just now" in page.text and 'http-equiv="refresh"' in page.text
     assert ":root{color-scheme:light dark;" in page.text
     assert "not reached just now" in site.ask().json()["detail"]
-    assert site.ask(host=f"{DOMAIN}:8443").status_code == 421
 
 
 def test_what_was_changed_by_hand_is_seen_and_repaired(site: Site) -> None:
