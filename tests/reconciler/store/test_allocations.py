@@ -87,6 +87,7 @@ def test_a_store_of_before_says_since_when_it_knows(store: Store) -> None:
     with engine.begin() as connection:
         for statement in (
             "DROP TABLE rollout_orders",
+            "DROP TABLE server_reports",
             "ALTER TABLE resources DROP COLUMN service",
             "DROP INDEX audit_apply",
             "DROP TABLE figures",

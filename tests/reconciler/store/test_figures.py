@@ -161,6 +161,7 @@ def test_a_store_of_the_version_before_has_all_it_had(store: Store) -> None:
     engine = open_engine(store.address)
     with write_transaction(engine, "s") as connection:
         connection.execute(text("DROP TABLE rollout_orders"))
+        connection.execute(text("DROP TABLE server_reports"))
         connection.execute(text("ALTER TABLE resources DROP COLUMN service"))
         connection.execute(text("DROP INDEX audit_apply"))
         connection.execute(text("DROP TABLE figures"))

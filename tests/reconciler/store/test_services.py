@@ -84,6 +84,7 @@ def test_a_store_of_the_version_before_keeps_its_records(store: Store, address: 
     with write_transaction(engine, address) as connection:
         connection.execute(text("ALTER TABLE resources DROP COLUMN service"))
         connection.execute(text("DROP TABLE rollout_orders"))
+        connection.execute(text("DROP TABLE server_reports"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0012'"))
     engine.dispose()
     store.close()
