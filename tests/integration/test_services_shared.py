@@ -6,6 +6,7 @@ On PostgreSQL one of them leads and acts; on a file both do, in turns.
 
 from __future__ import annotations
 
+import signal
 import tempfile
 import time
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.bai.conftest import PATIENCE, new_repo
+from tests.bai.conftest import PATIENCE, new_repo, tidy
 from tests.harness.ports import free_port
 from tests.integration.service_lab import ServiceLab
 from tests.integration.service_load import Load
@@ -37,6 +38,15 @@ class TwoServers:
         host = f"http--web--demo.apps.example:{self.one.apps}"
         return Load(server.apps, {"Host": host, "Authorization": f"Bearer {self.one.token}"}, 4)
 
+    def until_agreed(self) -> None:
+        """What one of them knows, the other one has heard."""
+
+        def same() -> bool:
+            one, other = (each.service().get("status") for each in (self.one, self.other))
+            return bool(one) and one == other
+
+        self.other.until(same, "both say the same")
+
     def ask_what_none_answers(self) -> None:
         """Another document that changes the readiness probe alone."""
         path = self.one.repo.root / "service.yaml"
@@ -55,9 +65,9 @@ def servers(request: pytest.FixtureRequest) -> Iterator[TwoServers]:
             if isinstance(postgres, str):
                 pytest.skip(f"PostgreSQL lab: {postgres}")
             repo.env["BAI_STATE"] = postgres.database()
-        made = repo.ok("token", "ada", "--role", "admin", "--format", "json").json
-        repo.write(".access.yaml", yaml.safe_dump({"tokens": [made["line"]]}))
-        one = ServiceLab(repo, made["token"], free_port(), free_port(), REPLICAS)
+        token = repo.ok("token", "ada", "--role", "admin", "--format", "json").json
+        repo.write(".access.yaml", yaml.safe_dump({"tokens": [token["line"]]}))
+        one = ServiceLab(repo, token["token"], free_port(), free_port(), REPLICAS)
         url = f"http://*.apps.example:{one.apps}"
         proxy = {
             "apiVersion": "bai/v1",
@@ -72,13 +82,20 @@ def servers(request: pytest.FixtureRequest) -> Iterator[TwoServers]:
             one.serve()
             one.until_complete("v1")
             other.serve()
-            other.until_complete("v1")
-            yield TwoServers(one, other)
+            made = TwoServers(one, other)
+            made.until_agreed()
+            yield made
         finally:
-            if other.process is not None:
-                other.process.terminate()
-                other.process.wait(PATIENCE)
-            one.close()
+            for each in (one, other):
+                if each.process is not None:
+                    each.process.send_signal(signal.SIGTERM)
+                    each.process.wait(PATIENCE)
+            one.lives.close()
+            for path in repo.root.glob("[as]*.yaml"):
+                path.unlink()
+            repo("state", "unlock", "--yes")
+            repo.ok("destroy", "--yes")
+            tidy(repo)
 
 
 def test_updates_lose_no_request_through_either(servers: TwoServers) -> None:
@@ -88,7 +105,7 @@ def test_updates_lose_no_request_through_either(servers: TwoServers) -> None:
         for version in ("v2", "v3"):
             servers.one.write(version)
             servers.one.until_complete(version)
-            servers.other.until_complete(version)
+            servers.until_agreed()
             load.until_asked()
     assert load.problems(begun) == [] and beside.problems(begun) == []
     assert set(load.answered_by(begun)) >= {"v2", "v3"}
