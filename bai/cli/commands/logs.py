@@ -86,9 +86,10 @@ def _remote_replicas(
 
     if not service_part(name):
         return None
+    from bai.cli.services.log_choice import LogChoice
     from bai.cli.services.remote_replicas import RemoteReplicas
 
-    return RemoteReplicas.find(remote, name, wanted, all=all)
+    return RemoteReplicas.find(remote, name, LogChoice(wanted, all))
 
 
 def _local_replicas(
@@ -100,8 +101,9 @@ def _local_replicas(
     if not service_part(name):
         return None
     from bai.cli.services.local_replicas import LocalReplicas
+    from bai.cli.services.log_choice import LogChoice
 
-    return LocalReplicas.find(access, name, wanted, all=all)
+    return LocalReplicas.find(access, name, LogChoice(wanted, all))
 
 
 def _read_here(

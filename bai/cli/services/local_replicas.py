@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Self
 
+from bai.cli.services.log_choice import LogChoice
 from bai.cli.services.replica_logs import ReplicaLog
 from bai.cli.sessions.find import observe_sessions
-from bai.cli.sessions.logs import LogRequest, read_logs
+from bai.cli.sessions.logs import read_logs
 from bai.queries.names.service_names import find_service
 from bai.queries.services.facts import known_services, replicas_of
 from bai.render.humanize import clean
@@ -19,23 +20,20 @@ if TYPE_CHECKING:
     from providers.base import Observed
     from reconciler.workspace.kernel_access import KernelAccess
 
-MAIN = "main1"
-
 
 @dataclass(frozen=True, slots=True)
 class LocalReplicas:
-    """`service`: identity. `all`: of all containers of each replica."""
+    """`service`: identity."""
 
     access: KernelAccess
     service: str
-    wanted: LogRequest
-    all: bool
+    choice: LogChoice
 
     @classmethod
-    def find(cls, access: KernelAccess, name: str, wanted: LogRequest, *, all: bool) -> Self | None:
+    def find(cls, access: KernelAccess, name: str, choice: LogChoice) -> Self | None:
         """None for what names no service. Raises NoSuchResource, AmbiguousName."""
         service = find_service(name, known_services(observe_sessions(access)))
-        return cls(access, service, wanted, all) if service else None
+        return cls(access, service, choice) if service else None
 
     def look(self) -> Sequence[ReplicaLog]:
         """Raises NoSuchResource once neither a record nor a replica is left."""
@@ -46,14 +44,12 @@ class LocalReplicas:
         for item in replicas_of(actual, self.service):
             name = ref_of(item.id).name
             kernels = sorted(item.kernels, key=lambda each: each.labels.kernel)
-            found += [self._log(name, each) for each in kernels if self.all or each.labels.kernel == MAIN]
+            found += [self._log(name, each) for each in kernels if self.choice.has(each.labels.kernel)]
         return found
 
     def _log(self, name: str, kernel: Observed) -> ReplicaLog:
-        shown = f"{name}/{kernel.labels.kernel}" if self.all else name
-
         def read(came: bool) -> Iterator[bytes]:
-            wanted = replace(self.wanted, tail=None, since=None) if came else self.wanted
+            wanted = self.choice.request(came)
             return read_logs(self.access.provider, self.access.cluster, kernel.id, wanted)
 
-        return ReplicaLog(shown, kernel.id, read)
+        return ReplicaLog(self.choice.name(name, kernel.labels.kernel), kernel.id, read)

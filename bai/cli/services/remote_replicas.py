@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
+from bai.cli.services.log_choice import LogChoice
 from bai.cli.services.replica_logs import ReplicaLog
-from bai.cli.sessions.logs import LogRequest
 from bai.cli.sessions.remote_logs import log_params
 from bai.queries.models import GetQuery
 from bai.queries.names.service_names import service_part
@@ -18,26 +18,23 @@ from schemas.values.resource_ref import ref_of
 if TYPE_CHECKING:
     from bai.remote.cluster import RemoteCluster
 
-MAIN = "main1"
-
 
 @dataclass(frozen=True, slots=True)
 class RemoteReplicas:
-    """`service`: identity. `all`: of all containers of each replica."""
+    """`service`: identity."""
 
     remote: RemoteCluster
     service: str
-    wanted: LogRequest
-    all: bool
+    choice: LogChoice
 
     @classmethod
-    def find(cls, remote: RemoteCluster, name: str, wanted: LogRequest, *, all: bool) -> Self | None:
+    def find(cls, remote: RemoteCluster, name: str, choice: LogChoice) -> Self | None:
         """None for what names no service. Raises ServerError."""
         rest = service_part(name)
         if not rest:
             return None
         try:
-            return cls(remote, str(remote.service(rest)["id"]), wanted, all)
+            return cls(remote, str(remote.service(rest)["id"]), choice)
         except NotOnServer as error:
             if _names_session(remote, name):
                 return None
@@ -61,16 +58,15 @@ class RemoteReplicas:
         for each in kernels if isinstance(kernels, list) else ():
             named = each if isinstance(each, dict) else {}
             kernel, id_ = (str(named.get(key) or "") for key in ("name", "id"))
-            if id_ and (self.all or kernel == MAIN):
-                shown = f"{name}/{kernel}" if self.all else name
-                yield ReplicaLog(shown, id_, self._reader(name, kernel))
+            if id_ and self.choice.has(kernel):
+                yield ReplicaLog(self.choice.name(name, kernel), id_, self._reader(name, kernel))
 
     def _reader(self, name: str, kernel: str) -> Callable[[bool], Iterator[bytes]]:
-        project, wanted = ref_of(self.service).project, self.wanted
+        project = ref_of(self.service).project
 
         def read(came: bool) -> Iterator[bytes]:
-            part = replace(wanted, tail=None, since=None) if came else wanted
-            params = {**log_params(part), "kernel": kernel}
+            wanted = self.choice.request(came)
+            params = {**log_params(wanted), "kernel": kernel}
             return self.remote.logs(project, name, params, follow=wanted.follow)
 
         return read
