@@ -56,8 +56,8 @@ def undo(
     ] = "",
     why: ReasonOption = "",
 ) -> None:
-    """Bring a service back to a generation it had: to the stable one where its document says another one,
-    else to the one before.
+    """Bring a service back to a generation it had: to the last that was complete before the one that is
+    wanted now, so that a second `undo` takes back the first.
 
     That holds until its document changes, or `bai rollout resume`; git says otherwise all the while. The loop
     carries it out; where none runs, `bai apply` does.
@@ -87,6 +87,9 @@ def _undo_lines(found: Undo) -> list[str]:
     from bai.render.resources.services import command_name
 
     of = f" (commit {clean(found.commit[:12])})" if found.commit else ""
+    if found.ends_order:
+        back = f"{clean(found.service)} goes by its document again: generation {clean(found.generation)}{of}."
+        return [back]
     commit = clean(found.latest_commit[:12])
     last = f"`git revert {commit}`" if commit else "bring its document back to what it was"
     return [

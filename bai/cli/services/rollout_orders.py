@@ -22,7 +22,7 @@ class RolloutOrders(Protocol):
     """Where they are left. Each raises BaiError, having changed nothing."""
 
     def undo(self, service: str, to: str, why: str) -> Undo:
-        """`to`: a generation; empty for the one that is probably meant."""
+        """`to`: a generation; empty for the last that was complete before the one that is wanted now."""
         ...
 
     def resume(self, service: str, why: str) -> tuple[str, bool]:
@@ -44,6 +44,9 @@ class StoreRollouts:
         from reconciler.values.services.state import RolloutOrder
 
         found = choose_undo(service_facts(self.view, self._find(service)), to)
+        if found.ends_order:
+            self.resume(service, why)
+            return found
         order = RolloutOrder(found.service, found.generation, found.latest, current_actor(), self.view.now)
         give_rollout_order(self.store, self.view.cluster, order, commit=found.commit, why=why)
         return found

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Undo:
-    """From the generation that the document says to another one. Commits are empty where a generation is of
-    none."""
+    """From the generation that the document says to another one; to that itself where an order against it
+    is undone, which ends the order. Commits are empty where a generation is of none."""
 
     service: str
     """Identity."""
@@ -26,10 +26,15 @@ class Undo:
     latest: str
     latest_commit: str
 
+    @property
+    def ends_order(self) -> bool:
+        return self.generation == self.latest
+
 
 def choose_undo(found: ServiceFacts, to: str = "") -> Undo:
-    """`to`: a generation by its name; without one the stable one, where the document's is not that, else the
-    one before. Raises CommandError, NoSuchResource."""
+    """`to`: a generation by its name; without one the last that was complete before the one that is wanted
+    now, by the document or by an order: so the second `undo` takes back the first. Raises CommandError,
+    NoSuchResource."""
     known = found.state.generations
     if found.status is None or not known:
         raise CommandError(why=f"nothing is known of earlier generations of {clean(found.id)}")
@@ -55,17 +60,15 @@ def _named(found: ServiceFacts, to: str, latest: str) -> ServiceGeneration:
 
 
 def _earlier(found: ServiceFacts, latest: str) -> ServiceGeneration:
-    assert found.status is not None
     state = found.state
-    stable = state.find(found.status.stable)
-    if stable is not None and stable.name != latest:
-        return stable
-    names = [each.name for each in state.generations]
-    before = state.generations[: names.index(latest)] if latest in names else state.generations
-    good = [each for each in before if each.name not in state.failed]
-    if not good:
+    current = found.order.generation if found.order is not None else latest
+    # A record of a store that was read back from labels may know no more than the stable one.
+    completed = state.completed or (state.stable,)
+    earlier = (name for name in reversed(completed) if name != current and name not in state.failed)
+    chosen = next(filter(None, map(state.find, earlier)), None)
+    if chosen is None:
         raise CommandError(
-            why=f"there is no generation of {clean(found.id)} before {clean(latest)} to go back to",
+            why=f"no generation of {clean(found.id)} was complete before {clean(current)}",
             hint=f"`bai describe {command_name(found.id)}` lists those known; --to takes any of them",
         )
-    return good[-1]
+    return chosen

@@ -36,8 +36,8 @@ _NO_REASON = Reason()
 
 
 class UndoWish(Reason):
-    """`generation`: one that the service had; left out: the stable one where the document's is not that, else
-    the one before."""
+    """`generation`: one that the service had; left out: the last that was complete before the one that is
+    wanted now. Where that is the document's, an order against it ends."""
 
     generation: str = Field("", pattern="^([0-9a-f]{8})?$")
 
@@ -56,8 +56,12 @@ def undo(
     except CommandError as error:
         raise HTTPException(404, error_words(error)) from None
     workspace = cluster.loop.workspace
-    order = RolloutOrder(identity, found.generation, found.latest, user.name, workspace.clock.now())
-    give_rollout_order(workspace.store, cluster.name, order, commit=found.commit, why=wish.why)
+    store, now = workspace.store, workspace.clock.now()
+    if found.ends_order:
+        end_rollout_order(store, cluster.name, identity, actor=user.name, at=now, why=wish.why)
+    else:
+        order = RolloutOrder(identity, found.generation, found.latest, user.name, now)
+        give_rollout_order(store, cluster.name, order, commit=found.commit, why=wish.why)
     cluster.wake()
     return UndoAnswer(
         service=identity,

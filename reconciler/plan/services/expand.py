@@ -166,14 +166,18 @@ class _Service:
         state, target = self._state, self._goal.target
         if self._complete() and self.replicas:
             failed = {name: why for name, why in state.failed.items() if name != target}
-            state = replace(state, stable=target, failed=failed)
+            earlier = tuple(name for name in state.completed if name != target)
+            state = replace(state, stable=target, completed=(*earlier, target), failed=failed)
         used = {each.generation for each in self.replicas} | {state.stable, target, self._pattern.generation}
         surplus = max(0, len(state.generations) - self._spec.history)
         droppable = [each.name for each in state.generations if each.name not in used][:surplus]
         left = tuple(each for each in state.generations if each.name not in droppable)
         names = {each.name for each in left}
         return replace(
-            state, generations=left, failed={n: why for n, why in state.failed.items() if n in names}
+            state,
+            generations=left,
+            completed=tuple(name for name in state.completed if name in names),
+            failed={name: why for name, why in state.failed.items() if name in names},
         )
 
     def _complete(self) -> bool:

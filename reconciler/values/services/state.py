@@ -55,6 +55,8 @@ class ServiceState:
     """Oldest first."""
     stable: str = ""
     """The last one that was complete."""
+    completed: tuple[str, ...] = ()
+    """Generations that were complete, each once: the one that came to be so last stands last."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Generations that were given up → why."""
     scale: ScaleDecision | None = None
@@ -97,6 +99,7 @@ def state_from_json(value: Mapping[str, Any]) -> ServiceState:
     """Empty for an empty one."""
     generations = tuple(ServiceGeneration(**each) for each in value.get("generations", ()))
     scale = ScaleDecision(**value["scale"]) if value.get("scale") else None
+    completed = tuple(value.get("completed", ()))
     held = _held_adapter().validate_python(value["held"]) if value.get("held") else ()
-    found = ServiceState(generations, value.get("stable", ""), value.get("failed", {}), scale)
+    found = ServiceState(generations, value.get("stable", ""), completed, value.get("failed", {}), scale)
     return replace(found, held=held, last_held=value.get("last_held", 0))

@@ -11,6 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from bai.cli.services.local_replicas import LocalReplicas
+from bai.cli.services.log_choice import LogChoice
 from bai.cli.services.replica_logs import FollowedReplicas, ReplicaLog, each_in_turn
 from bai.cli.services.rollout_orders import ServerRollouts, StoreRollouts
 from bai.cli.sessions.find import find_kernel, observe_sessions
@@ -224,7 +225,7 @@ def test_without_another_generation_there_is_nothing_to_go_back_to(
     orders = StoreRollouts(here(served, monkeypatch), served.workspace.store)
     plan_services(monkeypatch, replace(STATUS, latest=OLD, target=OLD, stable=OLD))
     view = WorkspaceView.of(served.loop.workspace)
-    with pytest.raises(CommandError, match="no generation of Service/p/chat before"):
+    with pytest.raises(CommandError, match="no generation of Service/p/chat was complete before"):
         StoreRollouts(view, served.workspace.store).undo("chat", "", "")
     assert orders.store.rollout_orders("here") == {}
 
@@ -271,10 +272,10 @@ def test_logs_of_all_replicas_have_their_names(served: Lab, server: str, laptop:
     short = laptop.ok("logs", "svc/p/chat", "--tail", "1", "--all").out.splitlines()
     assert [line.partition(" | ")[0] for line in short] == [f"{name}/main1" for name in REPLICAS]
     assert laptop("logs", "service/nothing").code == 1
-    mine = LocalReplicas.find(served.workspace, "service/chat", LogRequest(tail=1), all=False)
+    mine = LocalReplicas.find(served.workspace, "service/chat", LogChoice(LogRequest(tail=1), False))
     assert mine is not None
     assert [name for name, _ in each_in_turn(mine)] == list(REPLICAS)
-    assert LocalReplicas.find(served.workspace, REPLICAS[0], LogRequest(), all=False) is None
+    assert LocalReplicas.find(served.workspace, REPLICAS[0], LogChoice(LogRequest(), False)) is None
 
 
 @dataclass
@@ -382,6 +383,14 @@ def test_a_real_rollout_is_undone_and_resumed(lab: Lab, server: str, laptop: Lap
     assert f"web-{first}-1" in laptop.ok("describe", "service/web").out
     assert laptop.ok("logs", "service/web").out == ""
     laptop.ok("rollout", "resume", "service/web")
+    settled(lab)
+    (item,) = laptop.ok("get", "service/web", "-o", "json").json["items"]
+    assert item["status"]["target"] == second and item["order"] is None
+    said = laptop.ok("rollout", "undo", "service/web").out
+    assert f"goes back to generation {first}" in said
+    settled(lab)
+    said = laptop.ok("rollout", "undo", "service/web").out
+    assert f"goes by its document again: generation {second}" in said
     settled(lab)
     (item,) = laptop.ok("get", "service/web", "-o", "json").json["items"]
     assert item["status"]["target"] == second and item["order"] is None
