@@ -196,6 +196,7 @@ def with_services(tmp_path: Path) -> Plan:
         (ServiceGeneration("3f9c2a1b", {"spec": {"command": ["ü", 1, None]}}, "a" * 40, 1.5),),
         "3f9c2a1b",
         {"9d01aa42": "no replica got ready"},
+        completed=("9d01aa42", "3f9c2a1b"),
     )
     document = {"kind": "Service"}
     action = Action(

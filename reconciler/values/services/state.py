@@ -55,12 +55,12 @@ class ServiceState:
     """Oldest first."""
     stable: str = ""
     """The last one that was complete."""
-    completed: tuple[str, ...] = ()
-    """Generations that were complete, each once: the one that came to be so last stands last."""
     failed: Mapping[str, str] = field(default_factory=dict)
     """Generations that were given up → why."""
     scale: ScaleDecision | None = None
     """What the autoscaler holds."""
+    completed: tuple[str, ...] = ()
+    """Generations that were complete, each once: the one that came to be so last stands last."""
     held: tuple[HeldPlace, ...] = ()
     """By number."""
     last_held: int = 0
@@ -101,5 +101,5 @@ def state_from_json(value: Mapping[str, Any]) -> ServiceState:
     scale = ScaleDecision(**value["scale"]) if value.get("scale") else None
     completed = tuple(value.get("completed", ()))
     held = _held_adapter().validate_python(value["held"]) if value.get("held") else ()
-    found = ServiceState(generations, value.get("stable", ""), completed, value.get("failed", {}), scale)
+    found = ServiceState(generations, value.get("stable", ""), value.get("failed", {}), scale, completed)
     return replace(found, held=held, last_held=value.get("last_held", 0))
