@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from bai.web.apps.proxy.app_proxy import PortRangeSite
 from bai.web.apps.proxy.balancer import Balancer, place_of
-from bai.web.apps.proxy.service_way import ServiceWay
+from bai.web.apps.proxy.service_way import ServiceWay, Terms
 from bai.web.apps.proxy.tcp_ports import TcpPorts, TcpTarget
 from providers.machines.relay import DialledWay, Way
 from reconciler.values.apps.app import service_apps, session_apps
@@ -70,7 +70,7 @@ class MappedTcp:
     def _way_to(self, target: TcpTarget) -> Way:
         if ref_of(target.identity).kind == "Service":
             service = place_of(target.cluster, target.identity)
-            return ServiceWay(self._balancer, service, target.port, self._dial, hold=target.hold)
+            return ServiceWay(self._balancer, service, target.port, self._dial, Terms(target.hold))
         return DialledWay(partial(self._dial_session, target))
 
     def _dial_session(self, target: TcpTarget) -> Stream:

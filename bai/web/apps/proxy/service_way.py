@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 
 from bai.web.apps.proxy.balancer import Balancer, Replica
@@ -19,23 +20,33 @@ _LOOK_AGAIN = 0.1
 """Seconds between two looks for a replica, for those that wait for one."""
 
 
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """`hold`: seconds for which a connection waits for a replica where there is none; `limit`: in which one
+    has to take it; `timed`: whether the first bytes that come back are an answer's."""
+
+    hold: float = 0.0
+    limit: float = DIAL_LIMIT
+    timed: bool = True
+
+
 class ServiceWay:
     """The way of one connection to one port of a service: to a replica, and to the next one where that is not
-    reached; where there is none, it waits for one, `hold` seconds at most, if not too many wait. `dial`: a
-    place and its port; raises BaiError, OSError. `timed`: whether first bytes are an answer's."""
+    reached; where there is none, it waits for one, if not too many wait. `dial`: a place and its port; raises
+    BaiError, OSError."""
 
     def __init__(
-        self, balancer: Balancer, service: str, port: int, dial: Callable[[str, int], Stream], *,
-        hold: float = 0.0, limit: float = DIAL_LIMIT, timed: bool = True,
+        self, balancer: Balancer, service: str, port: int, dial: Callable[[str, int], Stream],
+        terms: Terms = Terms(),
     ) -> None:  # fmt: skip
         self._balancer, self._service, self._port = balancer, service, port
-        self._dial, self._hold, self._limit, self._timed = dial, hold, limit, timed
+        self._dial, self._terms = dial, terms
         self._began, self._place, self._refusal = 0.0, "", ""
 
     async def wait(self, gone: Callable[[], bool]) -> None:
         self._balancer.begin(self._service)
         try:
-            if self._hold and not self._balancer.can_serve(self._service):
+            if self._terms.hold and not self._balancer.can_serve(self._service):
                 await self._wait(gone)
         finally:
             self._began = self._balancer.found(self._service)
@@ -46,7 +57,7 @@ class ServiceWay:
             return
         in_vain = False
         try:
-            async with asyncio.timeout(self._hold):
+            async with asyncio.timeout(self._terms.hold):
                 while not self._balancer.can_serve(self._service):
                     await asyncio.sleep(_LOOK_AGAIN)
                     if gone():
@@ -54,7 +65,7 @@ class ServiceWay:
                         return
         except TimeoutError:
             in_vain = True
-            self._refusal = f"no replica was ready within {self._hold:g} seconds"
+            self._refusal = f"no replica was ready within {self._terms.hold:g} seconds"
         finally:
             self._balancer.release(self._service, in_vain=in_vain)
 
@@ -75,7 +86,7 @@ class ServiceWay:
         raise ConnectionError(told or "no replica is ready")
 
     def answered(self) -> None:
-        if self._timed:
+        if self._terms.timed:
             self._balancer.answered(self._service, self._began)
 
     def over(self) -> None:
@@ -84,7 +95,9 @@ class ServiceWay:
     async def _reach(self, replica: Replica) -> Stream:
         try:
             port = replica.listening(self._port)
-            stream = await asyncio.wait_for(dialled(partial(self._dial, replica.place, port)), self._limit)
+            stream = await asyncio.wait_for(
+                dialled(partial(self._dial, replica.place, port)), self._terms.limit
+            )
         except BROKEN:
             self._balancer.lost(replica.place)
             raise

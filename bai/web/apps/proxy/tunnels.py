@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bai.web.apps.proxy.balancer import Balancer
 from bai.web.apps.proxy.event_loop import new_event_loop
-from bai.web.apps.proxy.service_way import ServiceWay
+from bai.web.apps.proxy.service_way import ServiceWay, Terms
 from providers.machines.base import Stream
 from providers.machines.relay import DialledWay, Listening, Relay
 
@@ -60,7 +60,7 @@ class Tunnels:
         self._swept = clock()
         self._relay = Relay(MOST, new_event_loop)
         self.balancer = Balancer()
-        self._terms: dict[tuple[str, int], tuple[float, bool]] = {}
+        self._terms: dict[tuple[str, int], Terms] = {}
 
     def address(self, kernel_id: str, port: int) -> str:
         """Where Caddy reaches this port. Raises OSError where no socket can be made."""
@@ -70,7 +70,7 @@ class Tunnels:
         """Where Caddy reaches this port of a service, each connection at the replica that the balancer
         chooses; where there is none, it waits for one, `hold` seconds at most. `timed`: whether the first
         bytes that come back are an answer's. Raises OSError where no socket can be made."""
-        self._terms[service, port] = hold, timed
+        self._terms[service, port] = Terms(hold, timed=timed)
         return self._address((service, port), partial(self._dig_to_service, service, port))
 
     def _address(self, key: tuple[str, int], dig: Callable[[float], _Tunnel]) -> str:
@@ -113,8 +113,7 @@ class Tunnels:
         path, listener = self._listener(service, port)
 
         def way() -> ServiceWay:
-            hold, timed = self._terms.get((service, port), (0.0, True))
-            return ServiceWay(self.balancer, service, port, self._dial, hold=hold, timed=timed)
+            return ServiceWay(self.balancer, service, port, self._dial, self._terms[service, port])
 
         say = partial(self._failed, service, port)
         listening = self._relay.listen(listener, way, say, MOST_OF_SERVICE, DIALS_OF_SERVICE)

@@ -11,7 +11,7 @@ import pytest
 
 from bai.web.apps import replica_traffic
 from bai.web.apps.proxy.balancer import SKIPPED, Balancer, Replica
-from bai.web.apps.proxy.service_way import MOST_TRIES, ServiceWay
+from bai.web.apps.proxy.service_way import MOST_TRIES, ServiceWay, Terms
 from bai.web.apps.replica_traffic import ReplicaTraffic
 from providers.machines.base import Stream
 from tests.waiting import until
@@ -235,7 +235,7 @@ def test_what_is_dialled_too_late_is_closed(balancer: Balancer) -> None:
 
     balancer.update("c", {WEB: [replica("a")]})
     with pytest.raises(ConnectionError, match="it takes no connection"):
-        asyncio.run(ServiceWay(balancer, WEB, 80, dial, limit=0.01).connect())
+        asyncio.run(ServiceWay(balancer, WEB, 80, dial, Terms(limit=0.01)).connect())
     assert balancer.connections("c/a") == 0
     go_on.set()
     near_far[1].settimeout(60)

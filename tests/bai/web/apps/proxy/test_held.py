@@ -13,7 +13,7 @@ import pytest
 
 from bai.web.apps.proxy import balancer as module
 from bai.web.apps.proxy.balancer import GIVEN_UP, HELD_OF_PROJECT, Balancer, Replica
-from bai.web.apps.proxy.service_way import ServiceWay
+from bai.web.apps.proxy.service_way import ServiceWay, Terms
 from bai.web.apps.proxy.tunnels import Tunnels
 from providers.machines.base import Stream
 from providers.machines.relay import DIALS
@@ -137,7 +137,7 @@ def test_time_to_wait_ends_and_the_proxys_second_try_does_not_wait_as_long(tunne
 def test_after_a_moment_others_wait_again() -> None:
     now = [0.0]
     balancer = Balancer(lambda: now[0])
-    way = ServiceWay(balancer, WEB, 80, lambda place, port: socket.socket(), hold=0.01)
+    way = ServiceWay(balancer, WEB, 80, lambda place, port: socket.socket(), Terms(0.01))
     asyncio.run(way.wait(lambda: False))
     assert not balancer.hold(WEB) and balancer.hold(OTHER)
     now[0] += GIVEN_UP
@@ -154,7 +154,7 @@ def test_how_long_the_first_replica_takes_is_not_its_latency() -> None:
         balancer.update("c", {WEB: [replica("a")]})
         return False
 
-    way = ServiceWay(balancer, WEB, 80, lambda place, port: socket.socket(), hold=LONG)
+    way = ServiceWay(balancer, WEB, 80, lambda place, port: socket.socket(), Terms(LONG))
     asyncio.run(way.wait(gone))
     now[0] += 0.5
     way.answered()
