@@ -14,9 +14,10 @@ from bai.render.plan.markdown import render_plan_markdown
 from bai.render.plan.services import rollout_line, service_rollouts
 from bai.render.plan.terminal import render_plan
 from bai.render.resources.services import COLUMNS, ServiceFacts, service_cells, service_json, service_lines
+from planner.model.types import DeviceGrant, KernelPlacement, Placement
 from reconciler.values.apps.app import session_apps
 from reconciler.values.plan import Plan
-from reconciler.values.services.status import ReplicaStatus, ServiceStatus
+from reconciler.values.services.status import HeldStatus, ReplicaStatus, ServiceStatus
 from schemas.kinds.app_proxy import AppProxy
 from schemas.kinds.session import Session
 from schemas.problems.errors.command import NoSuchResource
@@ -115,7 +116,21 @@ def test_a_service_has_the_urls_of_its_apps() -> None:
     ],
 )
 def test_the_status_says_why(facts: ServiceFacts, words: str) -> None:
-    assert service_cells(facts)[6] == words
+    assert service_cells(facts)[COLUMNS.index("status")] == words
+
+
+def test_what_is_held_is_shown_with_who_was_lent_it() -> None:
+    part = KernelPlacement("main1", "n2", (4, 5), 2000, (1,), 1 << 30, (DeviceGrant("GPU-1", "cuda.device"),))
+    place = HeldStatus(Placement("Headroom/p/chat-1", "g", (part,)), ("Session/q/job",))
+    status = replace(STATUS, headroom=2, held=(place,), unheld="needs 1 GPU")
+    facts = ServiceFacts(CHAT, 1.0, status=status)
+    assert service_cells(facts)[COLUMNS.index("held")] == "1/2"
+    shown = "\n".join(line.plain for line in service_lines(facts))
+    words = "1 of 2 places held for more, on n2 (CPU 4-5, 1GiB on numa1, gpu GPU-1), lent to Session/q/job"
+    assert f"head-room   {words}; no more: needs 1 GPU" in shown
+    told = service_json(facts)
+    assert told["status"]["headroom"] == 2 and told["held"][0]["lent"] == ["Session/q/job"]
+    assert told["held"][0]["containers"][0]["devices"] == ["GPU-1"]
 
 
 def test_a_rollout_is_over_when_it_is_complete_or_given_up() -> None:

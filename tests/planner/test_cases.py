@@ -98,8 +98,13 @@ def _sessions(given: list[dict[str, Any]]) -> list[SessionRequest]:
 
 
 def render(outcome: Outcome) -> str:
-    """As JSON, which has no infinity: without `valid_until` where the outcome holds for ever."""
+    """As JSON, which has no infinity: without `valid_until` where the outcome holds for ever, and without
+    places that are held where there are none."""
     values = dataclasses.asdict(outcome)
+    for value in (values, *values["placements"]):
+        for name in {"held", "unheld", "lent"} & value.keys():
+            if not value[name]:
+                del value[name]
     if values["valid_until"] == inf:
         del values["valid_until"]
     return json.dumps(values, indent=1, sort_keys=True) + "\n"

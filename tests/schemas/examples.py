@@ -175,6 +175,7 @@ SPECS: dict[str, dict[str, Any]] = {
         "allowedProjects": ["vision"],
         "scratch": {"default": "20GiB", "max": "100GiB"},
         "preemption": {"mode": "priority", "grace": "1m", "minimumRunTime": "5m"},
+        "headroom": {"percent": "25%", "total": {"cuda.device": 4}},
         "nodeLoss": {"after": "1m", "then": "wait"},
         "reservations": [
             {
@@ -312,6 +313,7 @@ SPECS["SecretStore"] = {
 }
 SPECS["Service"] = {
     "replicas": 3,
+    "headroom": {"replicas": 2},
     "template": {"type": "inference", "command": ["serve"], "ports": [{"name": "api", "port": 8000}]},
     "readiness": {
         "http": {"port": "api", "path": "/health"},
