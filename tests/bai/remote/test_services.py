@@ -83,7 +83,7 @@ def test_services_are_listed_described_and_explained(served: Lab, server: str, l
     for words in (("services",), ("service",), ("svc",), ("service/chat",), ("svc/p/chat",)):
         head, line = laptop.ok("get", *words).out.splitlines()
         assert head.split() == [each.upper() for each in COLUMNS]
-        assert line.split() == ["chat", "p", "1/2", "2", NEW, OLD, "progressing", "-", "-"]
+        assert line.split() == ["chat", "p", "1/2", "2", "-", NEW, OLD, "progressing", "-", "-"]
     (item,) = laptop.ok("get", "services", "-o", "json").json["items"]
     assert item["id"] == CHAT and item["status"]["ready"] == 1 and item["status"]["target"] == NEW
     assert [each["name"] for each in item["generations"]] == ["0badcafe", OLD, NEW]
