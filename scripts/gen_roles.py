@@ -19,7 +19,7 @@ from doc_text import escaped
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
-from bai.web.apps.proxy.caddy_config import (  # noqa: E402
+from bai.web.apps.proxy.certificates import (  # noqa: E402
     AcmeCertificates,
     CertificateFiles,
     Certificates,

@@ -206,7 +206,7 @@ def _monitored(server: uvicorn.Server, loops: ClusterLoops) -> Iterator[None]:
 def open_socket(listen: str, option: str = "--listen", told: str = "answers at http://") -> socket.socket:
     """Raises CommandError where nothing can listen."""
     from bai.controller.log_line import log_line
-    from bai.web.apps.proxy.port_listeners import new_listener
+    from bai.web.apps.proxy.ports.listeners import new_listener
     from schemas.problems.errors.command import CommandError
 
     host, _, port = listen.rpartition(":")
@@ -228,7 +228,7 @@ def _app_files(apps: AppServing | None) -> int:
     """Files that ways to apps may have open."""
     if apps is None:
         return 0
-    from bai.web.apps.proxy.tcp_ports import MOST_TCP
+    from bai.web.apps.proxy.ports.tcp_ports import MOST_TCP
     from bai.web.apps.proxy.tunnels import OPEN_FILES
     from schemas.kinds.parts.app_ports import MOST_PORTS
 

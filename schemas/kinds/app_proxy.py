@@ -10,13 +10,19 @@ from schemas.kinds.parts.app_ports import AppPorts
 from schemas.kinds.parts.apps import AppAccess
 from schemas.problems.issues import Issue, issues_error
 from schemas.values.app_url import AppUrl, app_domain
-from schemas.values.envelope import Model, Resource, at_least_one_schema
+from schemas.values.envelope import Model, Resource, at_least_one_schema, field_schema
 from schemas.values.names import Name
 from schemas.values.quantities import Duration
 
 
 class AppProxySpec(Model):
-    model_config = ConfigDict(json_schema_extra=at_least_one_schema(url="string", ports="object"))
+    model_config = ConfigDict(
+        json_schema_extra={
+            **at_least_one_schema(url="string", ports="object"),
+            "if": field_schema("node", "string"),
+            "then": field_schema("url", "string"),
+        }
+    )
 
     cluster: Name | None = None
     """May be left out when the repository has exactly one Cluster."""

@@ -42,10 +42,11 @@ def exactly_one_schema(*names: str) -> JsonDict:
 
 def at_least_one_schema(**types: str) -> JsonDict:
     """The part of a JSON Schema that demands at least one of these fields, as what JSON Schema calls it."""
-    return {"anyOf": [_field_schema(name, kind) for name, kind in types.items()]}
+    return {"anyOf": [field_schema(name, kind) for name, kind in types.items()]}
 
 
-def _field_schema(name: str, kind: str) -> JsonDict:
+def field_schema(name: str, kind: str) -> JsonDict:
+    """The part of a JSON Schema that demands one of a kind, as what JSON Schema calls it."""
     return {"required": [name], "properties": {name: {"type": kind}}}
 
 

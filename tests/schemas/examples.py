@@ -295,6 +295,7 @@ SPECS["Notification"] = {
 SPECS["AppProxy"] = {
     "cluster": "lab",
     "url": "https://*.apps.example:8443",
+    "node": "edge1",
     "ports": {
         "host": "gpu.example",
         "http": "30000-30099",

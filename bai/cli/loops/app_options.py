@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from bai.web.apps.proxy.caddy_config import Certificates
+    from bai.web.apps.proxy.certificates import Certificates
     from bai.web.server import AppServing
 
 AppsListen = Annotated[
@@ -57,7 +57,7 @@ def app_serving(listen: str, tls: str, caddy: Path | None) -> AppServing | None:
 
 
 def _certificates(tls: str) -> Certificates | None:
-    from bai.web.apps.proxy.caddy_config import AcmeCertificates, CertificateFiles, InternalCertificates
+    from bai.web.apps.proxy.certificates import AcmeCertificates, CertificateFiles, InternalCertificates
     from schemas.problems.errors.command import CommandError
 
     if tls in ("internal", "off"):

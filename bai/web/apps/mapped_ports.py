@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from bai.web.apps.proxy.app_proxy import PortRangeSite
 from bai.web.apps.proxy.balancer import Balancer, place_of
+from bai.web.apps.proxy.ports.tcp_ports import TcpPorts, TcpTarget
 from bai.web.apps.proxy.service_way import ServiceWay, Terms
-from bai.web.apps.proxy.tcp_ports import TcpPorts, TcpTarget
 from providers.machines.relay import DialledWay, Way
 from reconciler.values.apps.app import service_apps, session_apps
 from reconciler.values.apps.ports import port_map

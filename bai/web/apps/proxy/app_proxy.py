@@ -9,17 +9,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from bai.web.apps.proxy.caddy_config import (
-    AcmeCertificates,
-    CertificateFiles,
-    Certificates,
-    ProxyConfig,
-    caddy_config,
-)
+from bai.web.apps.proxy.caddy_config import ProxyConfig, caddy_config
 from bai.web.apps.proxy.caddy_process import CaddyProcess
+from bai.web.apps.proxy.certificates import AcmeCertificates, CertificateFiles, Certificates
 from bai.web.apps.proxy.gate_server import GateServer, unix_socket
-from bai.web.apps.proxy.port_listeners import HeldPorts
-from bai.web.apps.proxy.port_sites import PortSite
+from bai.web.apps.proxy.ports.listeners import HeldPorts
+from bai.web.apps.proxy.ports.sites import PortSite
 from bai.web.apps.proxy.private_folder import private_folder
 from bai.web.apps.proxy.tunnels import Dial, Tunnels
 

@@ -15,7 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from bai.web.apps.proxy.port_sites import (
+from bai.web.apps.proxy.certificates import Certificates, tls_app
+from bai.web.apps.proxy.ports.sites import (
     ARRIVED_AT,
     OF_THE_HOST,
     PORT_COOKIE_RULES,
@@ -56,30 +57,6 @@ _NO_DOMAIN = "This server knows of no AppProxy yet. Please try again in a moment
 
 
 @dataclass(frozen=True, slots=True)
-class InternalCertificates:
-    """Caddy's own certificate authority signs them."""
-
-
-@dataclass(frozen=True, slots=True)
-class CertificateFiles:
-    certificate: Path
-    key: Path
-
-
-@dataclass(frozen=True, slots=True)
-class AcmeCertificates:
-    """One for each app, when it is first asked for, where `permission` (a URL) says that there is such an
-    app. Whoever signs them asks at port 443, which leads to `port` here."""
-
-    email: str
-    permission: str = ""
-    port: int = 443
-
-
-Certificates = InternalCertificates | CertificateFiles | AcmeCertificates
-
-
-@dataclass(frozen=True, slots=True)
 class ProxyConfig:
     """`listen`: Caddy's network address (`fd/7`), empty where browsers come in by nodes alone, whose proxies
     ask at `entry`, empty where there are none. `urls`: of apps, as browsers know them
@@ -110,7 +87,7 @@ def caddy_config(config: ProxyConfig) -> Json:
     apps: Json = {"http": {"grace_period": _seconds(config.grace), "servers": servers}}
     if config.certificates is not None:
         hosts = [*map(_host, config.urls), *(site.host for site in config.ports)]
-        apps["tls"] = _tls(config.certificates, list(dict.fromkeys(hosts)))
+        apps["tls"] = tls_app(config.certificates, list(dict.fromkeys(hosts)))
         apps["pki"] = {"certificate_authorities": {"local": {"install_trust": False}}}
     return {
         "admin": {"disabled": True, "config": {"persist": False}},
@@ -191,26 +168,6 @@ def _is_apps(url: str) -> Json:
     """The pattern's `*` is nothing as well, for Caddy."""
     host = _host(url)
     return {"host": [host], "not": [{"host": [host.removeprefix("*")]}]}
-
-
-def _tls(certificates: Certificates, hosts: list[str]) -> Json:
-    match certificates:
-        case CertificateFiles(certificate, key):
-            return {"certificates": {"load_files": [{"certificate": str(certificate), "key": str(key)}]}}
-        case InternalCertificates():
-            issuers: list[Json] = [{"module": "internal", "ca": "local"}]
-            policy = {"subjects": hosts, "issuers": issuers}
-            return {"certificates": {"automate": hosts}, "automation": {"policies": [policy]}}
-        case AcmeCertificates(email, permission, port):
-            account = {"email": email} if email else {}
-            challenges = {"http": {"disabled": True}, "tls-alpn": {"alternate_port": port}}
-            issuers = [{"module": "acme", **account, "challenges": challenges}]
-            return {
-                "automation": {
-                    "policies": [{"subjects": hosts, "issuers": issuers, "on_demand": True}],
-                    "on_demand": {"permission": {"module": "http", "endpoint": permission}},
-                }
-            }
 
 
 def _app_handlers(config: ProxyConfig, scheme: str, *, by_port: bool = False) -> list[Json]:

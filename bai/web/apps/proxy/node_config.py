@@ -12,13 +12,8 @@ from typing import Any
 
 from bai.web.apps.answers import Notice, notice
 from bai.web.apps.decision import Form
-from bai.web.apps.proxy.caddy_config import (
-    PERMISSION_HOST,
-    PERMISSION_PATH,
-    Certificates,
-    ProxyConfig,
-    caddy_config,
-)
+from bai.web.apps.proxy.caddy_config import PERMISSION_HOST, PERMISSION_PATH, ProxyConfig, caddy_config
+from bai.web.apps.proxy.certificates import Certificates
 
 Json = dict[str, Any]
 

@@ -24,7 +24,7 @@ from starlette.websockets import WebSocket
 from websockets.sync.client import ClientConnection, connect
 
 from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings
-from bai.web.apps.proxy.caddy_config import Certificates, InternalCertificates
+from bai.web.apps.proxy.certificates import Certificates, InternalCertificates
 from bai.web.apps.proxy.engine import find_engine
 from bai.web.apps.proxy.tunnels import Dial, Tunnels
 from tests.waiting import until

@@ -12,7 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bai.web.apps.proxy.caddy_config import PERMISSION_HOST, AcmeCertificates
+from bai.web.apps.proxy.caddy_config import PERMISSION_HOST
+from bai.web.apps.proxy.certificates import AcmeCertificates
 from bai.web.apps.proxy.engine import find_engine
 from bai.web.apps.proxy.node_config import NodeConfig, node_caddy_config
 from tests.bai.web.apps.app_lab import HOST, PATTERN, AppLab, Gate, app_lab

@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
-from bai.web.apps.proxy.caddy_config import CertificateFiles
 from bai.web.apps.proxy.caddy_log import MOST, PERIOD, ThrottledLines, log_text
+from bai.web.apps.proxy.certificates import CertificateFiles
 from bai.web.apps.proxy.engine import find_engine
 from bai.web.apps.proxy.private_folder import private_folder
 from schemas.problems.errors.command import CommandError

@@ -12,7 +12,7 @@ import grpc
 import pytest
 
 from bai.web.apps.answers import Notice, notice
-from bai.web.apps.proxy.caddy_config import InternalCertificates
+from bai.web.apps.proxy.certificates import InternalCertificates
 from tests.bai.web.apps.app_lab import HOST, Answer, AppLab, Gate, app_lab
 from tests.bai.web.apps.proxy.grpc_lab import NAME, TOKEN, GrpcServer, channel, grpc_server
 from tests.bai.web.apps.proxy.service_lab import ReplicaWorld, ServiceGate, ServiceLab

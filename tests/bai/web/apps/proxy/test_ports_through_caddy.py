@@ -15,9 +15,9 @@ from websockets.sync.client import connect
 
 from bai.web.apps.proxy.app_proxy import PortRangeSite
 from bai.web.apps.proxy.balancer import Balancer, Replica
-from bai.web.apps.proxy.caddy_config import InternalCertificates
+from bai.web.apps.proxy.certificates import InternalCertificates
+from bai.web.apps.proxy.ports.tcp_ports import TcpPorts, TcpTarget
 from bai.web.apps.proxy.service_way import ServiceWay
-from bai.web.apps.proxy.tcp_ports import TcpPorts, TcpTarget
 from providers.machines.relay import DialledWay, Way
 from tests.bai.web.apps.app_lab import AppLab, app_lab, dial_loopback
 from tests.waiting import until

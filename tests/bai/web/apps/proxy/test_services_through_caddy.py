@@ -12,7 +12,7 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import WebSocketRoute
 
-from bai.web.apps.proxy.caddy_config import InternalCertificates
+from bai.web.apps.proxy.certificates import InternalCertificates
 from tests.bai.web.apps.app_lab import HOST, app_lab, served, talk
 from tests.bai.web.apps.proxy.service_lab import (
     LONG,

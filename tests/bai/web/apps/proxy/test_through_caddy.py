@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from bai.web.apps.proxy.caddy_config import AcmeCertificates, InternalCertificates
+from bai.web.apps.proxy.certificates import AcmeCertificates, InternalCertificates
 from tests.bai.web.apps.app_lab import HOST, AppLab, app_lab, dial_loopback
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from bai.web.apps.proxy.event_loop import new_event_loop
-from bai.web.apps.proxy.port_listeners import PortOpener
+from bai.web.apps.proxy.ports.listeners import PortOpener
 from providers.machines.relay import Listening, Relay, Way
 
 MOST_TCP = 1024

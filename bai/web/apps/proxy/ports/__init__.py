@@ -1,0 +1,1 @@
+"""Ports of one host by which apps are reached: which connections come in there."""
