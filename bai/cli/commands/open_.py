@@ -48,7 +48,9 @@ def open_(
 
     found = find_app(settings_of(ctx), session, name)
     typer.echo(found.url)
+    has_page = found.protocol not in ("grpc", "tcp")
     if found.phase != "RUNNING":
-        typer.echo(f"{found.session} is {found.phase}: the page waits until it runs", err=True)
-    if not only_print and found.protocol != "grpc":
+        then = "the page waits until it runs" if has_page else "it answers when it runs"
+        typer.echo(f"{found.session} is {found.phase}: {then}", err=True)
+    if has_page and not only_print:
         show_in_browser(found.url)

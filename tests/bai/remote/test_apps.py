@@ -18,6 +18,7 @@ from tests.reconciler.lab import session
 
 JUPYTER = "https://jupyter--lab--p.apps.example:8443"
 ONE_PORT = "ports: [{name: jupyter, port: 8888}]"
+GRPC_PORT = "ports: [{name: rpc, port: 50051, protocol: grpc}]"
 
 
 @pytest.fixture
@@ -40,6 +41,7 @@ def server(lab: Lab) -> Iterator[str]:
     lab.write("lab", session("lab", PORTS))
     lab.write("one", session("one", ONE_PORT))
     lab.write("waits", session("waits", f"{ONE_PORT}, resources: {{cuda.device: 99}}"))
+    lab.write("calls", session("calls", f"{GRPC_PORT}, resources: {{cuda.device: 99}}"))
     lab.write("plain", session("plain", "ports: [{name: db, port: 1, protocol: tcp}]"))
     for _ in range(2):
         lab.once()
@@ -56,6 +58,13 @@ def test_a_browser_opens_what_the_server_names(server: str, laptop: Laptop, open
     assert said.out == "https://jupyter--waits--p.apps.example:8443\n"
     assert said.err == "Session/p/waits is PENDING: the page waits until it runs\n"
     assert len(opened) == 2
+
+
+def test_what_has_no_page_is_printed_alone(server: str, laptop: Laptop, opened: list[str]) -> None:
+    laptop.log_in(server, "ours")
+    said = laptop.ok("open", "calls")
+    assert said.out == "https://rpc--calls--p.apps.example:8443\n"
+    assert (said.err, opened) == ("Session/p/calls is PENDING: it answers when it runs\n", [])
 
 
 def test_without_a_display_nothing_is_drawn_into_the_terminal(
