@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import typer
 
-from schemas.kinds.parts.apps import APP_PROTOCOLS
+from schemas.values.app_protocols import APP_PROTOCOLS
 from schemas.values.resource_ref import ref_of
 
 GLOBAL_OPTIONS = "bai.started"

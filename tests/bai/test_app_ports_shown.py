@@ -25,8 +25,8 @@ def test_an_app_without_a_port_says_why() -> None:
         "db  no port: all ports for tcp, 31000-31000, are taken  ready, for everybody, without a login",
     ]
     assert apps_json([MAPPED, WITHOUT]) == [
-        {"name": "db", "url": "tcp://gpu.example:31000", "access": "public"},
-        {"name": "db", "url": "", "access": "public", "unmapped": WITHOUT.unmapped},
+        {"name": "db", "url": "tcp://gpu.example:31000", "protocol": "tcp", "access": "public"},
+        {"name": "db", "url": "", "protocol": "tcp", "access": "public", "unmapped": WITHOUT.unmapped},
     ]
 
 

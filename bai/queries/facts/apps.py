@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from reconciler.values.apps.app import service_apps, session_apps
 from reconciler.values.apps.ports import port_map
 from reconciler.values.apps.standing import observed_standing
-from schemas.kinds.parts.apps import APP_PROTOCOLS, PORT_KINDS
+from schemas.kinds.parts.apps import PORT_KINDS
+from schemas.values.app_protocols import APP_PROTOCOLS
 
 if TYPE_CHECKING:
     from reconciler.values.apps.app import App

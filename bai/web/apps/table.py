@@ -15,7 +15,8 @@ from reconciler.values.apps.directory import AppDirectory
 from reconciler.values.apps.ports import app_key, port_map
 from reconciler.values.apps.standing import ServiceStanding, standings
 from schemas.kinds.app_proxy import AppProxy
-from schemas.kinds.parts.apps import ACCESS_LEVELS, APP_PROTOCOLS
+from schemas.kinds.parts.apps import ACCESS_LEVELS
+from schemas.values.app_protocols import APP_PROTOCOLS
 from schemas.values.naturals import parse_natural
 
 if TYPE_CHECKING:

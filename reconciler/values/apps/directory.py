@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from reconciler.values.apps.app import BETWEEN, App, app_label, service_apps, session_apps
 from reconciler.values.apps.ports import NO_PORTS, PortMap
 from reconciler.values.apps.standing import standing_of
-from schemas.kinds.parts.apps import APP_PROTOCOLS
+from schemas.values.app_protocols import APP_PROTOCOLS
 from schemas.values.resource_ref import identity_of, ref_of
 
 if TYPE_CHECKING:

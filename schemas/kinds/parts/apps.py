@@ -14,8 +14,6 @@ from schemas.values.envelope import Model
 AppAccess = Literal["owner", "operators", "project", "public"]
 ACCESS_LEVELS: tuple[AppAccess, ...] = ("owner", "operators", "project", "public")
 """From the fewest to everybody."""
-APP_PROTOCOLS = frozenset({"http", "https", "grpc"})
-"""What a port must speak to be an app that has a login."""
 PORT_KINDS: dict[str, PortKind] = {"http": "http", "https": "http", "grpc": "http", "tcp": "tcp"}
 """Protocol of a port → the ports of the AppProxy's host that it may be mapped to."""
 _HIGHEST = 65_535

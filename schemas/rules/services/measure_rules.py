@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from schemas.images.session_images import resolve_session_images
-from schemas.kinds.parts.apps import APP_PROTOCOLS
 from schemas.kinds.service import Service
 from schemas.kinds.session import Session
 from schemas.problems.issues import Issue
 from schemas.repository.repository import Repository
 from schemas.rules.services.autoscaling_rules import AT, OF_REQUESTS
 from schemas.rules.sessions.request_rules import written_requests
+from schemas.values.app_protocols import APP_PROTOCOLS
 
 
 def measure_rules(repository: Repository, service: Service, pattern: Session) -> Iterator[Issue]:

@@ -89,6 +89,7 @@ def test_a_store_of_before_says_since_when_it_knows(store: Store) -> None:
             "DROP TABLE rollout_orders",
             "DROP TABLE server_reports",
             "ALTER TABLE resources DROP COLUMN service",
+            "ALTER TABLE resources DROP COLUMN app_ports",
             "DROP INDEX audit_apply",
             "DROP TABLE figures",
             "DROP TABLE enforcement",

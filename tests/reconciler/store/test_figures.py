@@ -163,6 +163,7 @@ def test_a_store_of_the_version_before_has_all_it_had(store: Store) -> None:
         connection.execute(text("DROP TABLE rollout_orders"))
         connection.execute(text("DROP TABLE server_reports"))
         connection.execute(text("ALTER TABLE resources DROP COLUMN service"))
+        connection.execute(text("ALTER TABLE resources DROP COLUMN app_ports"))
         connection.execute(text("DROP INDEX audit_apply"))
         connection.execute(text("DROP TABLE figures"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0009'"))

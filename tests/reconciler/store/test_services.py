@@ -83,6 +83,7 @@ def test_a_store_of_the_version_before_keeps_its_records(store: Store, address: 
     engine = open_engine(address)
     with write_transaction(engine, address) as connection:
         connection.execute(text("ALTER TABLE resources DROP COLUMN service"))
+        connection.execute(text("ALTER TABLE resources DROP COLUMN app_ports"))
         connection.execute(text("DROP TABLE rollout_orders"))
         connection.execute(text("DROP TABLE server_reports"))
         connection.execute(text("UPDATE alembic_version SET version_num = '0012'"))
