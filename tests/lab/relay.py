@@ -15,12 +15,19 @@ _CHUNK = 1 << 18
 
 class Relay:
     """Listens on `here` until closed, in the network of the namespace `at`; every connection goes on to
-    `there`, in that of `namespace`. Both are the machine's own where they are empty."""
+    `there`, in that of `namespace`, from the address `source`. What is empty is the machine's own."""
 
     def __init__(
-        self, here: tuple[str, int], namespace: str, there: tuple[str, int], *, at: str = ""
+        self,
+        here: tuple[str, int],
+        namespace: str,
+        there: tuple[str, int],
+        *,
+        at: str = "",
+        source: str = "",
     ) -> None:
         self._namespace, self._there = namespace, there
+        self._source = (source, 0) if source else None
         self._lock = threading.Lock()
         self._open: set[socket.socket] = set()
         self._closed = False
@@ -43,7 +50,7 @@ class Relay:
     def _carry(self, near: socket.socket) -> None:
         with near, contextlib.suppress(OSError):
             with inside(self._namespace) if self._namespace else contextlib.nullcontext():
-                far = socket.create_connection(self._there, timeout=PATIENCE)
+                far = socket.create_connection(self._there, PATIENCE, self._source)
             far.settimeout(None)
             with far, self._kept(near, far):
                 _copy(near, far)

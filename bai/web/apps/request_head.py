@@ -25,7 +25,9 @@ _ONCE = frozenset(
 )  # fmt: skip
 _METHOD = re.compile(r"[A-Z][A-Z-]{0,30}")
 _REFUSED_METHODS = frozenset({"CONNECT", "TRACE", "TRACK"})
-_GRPC = re.compile(rb"application/grpc([+;]|$)", re.IGNORECASE)
+GRPC = "application/grpc([+;]|$)"
+"""With what the `Content-Type` of gRPC's calls begins, in any case of letters."""
+_GRPC = re.compile(GRPC.encode(), re.IGNORECASE)
 _HOST = re.compile(r"[a-z0-9.-]{1,253}(:[0-9]{1,5})?")
 _DECODINGS = 4
 """Times that a path is decoded at most: what then still has something to decode names no folder of ours."""

@@ -14,6 +14,7 @@ from bai.web.apps.answers import Notice, notice
 from bai.web.apps.decision import Form
 from bai.web.apps.proxy.caddy_config import PERMISSION_HOST, PERMISSION_PATH, ProxyConfig, caddy_config
 from bai.web.apps.proxy.certificates import Certificates
+from bai.web.apps.request_head import GRPC
 
 Json = dict[str, Any]
 
@@ -23,6 +24,7 @@ APPS_SOCKET = "apps"
 _AGAIN = 5
 _AWAY = Notice("Apps are not reached just now", ["The server that knows them does not answer."], _AGAIN)
 _NANOSECONDS = 1_000_000_000
+_GRPC_CALLS: Json = {"protocol": "http/2", "header_regexp": {"Content-Type": {"pattern": f"(?i)^{GRPC}"}}}
 _LARGEST_ANSWER_HEAD = 512 * 1024
 """Bytes; more than one that an app may send, with what is added to it."""
 
@@ -60,6 +62,7 @@ def _handlers(config: NodeConfig) -> list[Json]:
     refused = {"handler": "static_response", "status_code": 405}
     routes = [
         {"match": [{"method": ["CONNECT"]}], "handle": [refused], "terminal": True},
+        {"match": [_GRPC_CALLS], "handle": _grpc_way_in(config), "terminal": True},
         {"handle": [_way_in(config)]},
     ]
     return [{"handler": "subroute", "routes": routes}]
@@ -87,6 +90,21 @@ def _way_in(config: NodeConfig) -> Json:
     }
 
 
+def _grpc_way_in(config: NodeConfig) -> list[Json]:
+    """By HTTP/2, with a connection for each one of a client. Caddy keeps connections apart by whom their
+    header names, which is the client's address: people at one address would share one, and as what may be
+    under way on a connection is bounded, an upload that an app does not take would stop all of them."""
+    way_in = _way_in(config)
+    transport = {
+        **way_in["transport"],
+        "versions": ["h2c"],
+        "keep_alive": {"idle_timeout": 5 * _NANOSECONDS},
+    }
+    # As behind it: an answer without a body is not to be sent before its end.
+    told = {"flush_interval": 0, "transport": transport}
+    return [{"handler": "vars", "client_ip": "{http.request.remote}"}, way_in | told]
+
+
 def _permission_server(config: NodeConfig) -> Json:
     """Caddy asks no unix socket about certificates: it asks itself, and that is passed on."""
     asked = _way_in(config) | {"headers": {"request": {"set": {"Host": [PERMISSION_HOST]}}}}
@@ -100,9 +118,11 @@ def _permission_server(config: NodeConfig) -> Json:
 
 
 def _error_routes() -> list[Json]:
-    """Where nobody is at the other end: a page that comes again for people, an error for programs."""
+    """Where nobody is at the other end: a page that comes again for people, an error for programs. Who calls
+    by gRPC takes an answer for one of gRPC only where HTTP's status is 200."""
     page = {"method": ["GET", "HEAD"], "header": {"Accept": ["*text/html*"]}}
     return [
+        {"match": [_GRPC_CALLS], "handle": [_away("grpc") | {"status_code": 200}], "terminal": True},
         {"match": [page], "handle": [_away("html")], "terminal": True},
         {"handle": [_away("json")]},
     ]

@@ -10,10 +10,20 @@ from dataclasses import dataclass, field
 
 import grpc
 
-from tests.bai.web.apps.app_lab import HOST, AppLab
+from bai.web.apps.answers import Notice, notice
+from tests.bai.web.apps.app_lab import HOST, Answer, AppLab
 
 NAME = "lab.Talk"
 TOKEN = (("authorization", "Bearer good"),)
+
+
+def only_with_token(path: str, headers: dict[str, str]) -> Answer | None:
+    """As the gate answers."""
+    if headers.get("authorization") == TOKEN[0][1]:
+        return None
+    form = "grpc" if headers.get("content-type") == "application/grpc" else "json"
+    told = notice(401, Notice("Log in to open this app", ["Send a token: 100 %."]), form=form)
+    return told.status, {name.decode(): value.decode() for name, value in told.headers}, told.body
 
 
 @dataclass
@@ -52,6 +62,12 @@ class GrpcServer:
     def gather(self, asked: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
         return b"%d" % sum(map(len, asked))
 
+    def hold(self, asked: Iterator[bytes], context: grpc.ServicerContext) -> bytes:
+        """Hears nothing for as long as it does not go on."""
+        self.waiting.append(context)
+        self.go_on.wait(60)
+        return self.gather(asked, context)
+
     def wait(self, asked: bytes, context: grpc.ServicerContext) -> bytes:
         self.deadlines.append(context.time_remaining() or 0.0)
         context.add_callback(self.cancelled.set)
@@ -69,6 +85,7 @@ def grpc_server(name: str) -> Iterator[GrpcServer]:
         "Count": grpc.unary_stream_rpc_method_handler(made.count),
         "Talk": grpc.stream_stream_rpc_method_handler(made.talk),
         "Gather": grpc.stream_unary_rpc_method_handler(made.gather),
+        "Hold": grpc.stream_unary_rpc_method_handler(made.hold),
         "Wait": grpc.unary_unary_rpc_method_handler(made.wait),
     }
     server = grpc.server(ThreadPoolExecutor(16))
@@ -83,9 +100,9 @@ def grpc_server(name: str) -> Iterator[GrpcServer]:
 
 
 @contextlib.contextmanager
-def channel(apps: AppLab, *, tls: bool = True) -> Iterator[grpc.Channel]:
-    """To the app's name; calls need TOKEN."""
-    where = f"127.0.0.1:{apps.port}"
+def channel(apps: AppLab, *, tls: bool = True, port: int = 0) -> Iterator[grpc.Channel]:
+    """To the app's name; calls need TOKEN. `port`: what leads there, where that is another one."""
+    where = f"127.0.0.1:{port or apps.port}"
     options = [("grpc.default_authority", HOST), ("grpc.enable_retries", 0), ("grpc.enable_http_proxy", 0)]
     if tls:
         root = (apps.storage / "pki/authorities/local/root.crt").read_bytes()

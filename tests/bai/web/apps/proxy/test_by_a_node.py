@@ -2,71 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import socket
-import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
 
 from bai.web.apps.proxy.caddy_config import PERMISSION_HOST
-from bai.web.apps.proxy.certificates import AcmeCertificates
-from bai.web.apps.proxy.engine import find_engine
-from bai.web.apps.proxy.node_config import NodeConfig, node_caddy_config
-from tests.bai.web.apps.app_lab import HOST, PATTERN, AppLab, Gate, app_lab
-from tests.harness.ports import free_port
+from tests.bai.web.apps.app_lab import HOST, AppLab, Gate
+from tests.bai.web.apps.proxy.node_lab import APP, NodeLab, node_lab
 from tests.waiting import until
-
-APP = "web--lab--demo.apps.example"
-
-
-@dataclasses.dataclass
-class NodeLab:
-    """`lab` asks the node; `way_in`: where bai is; `permission`: where the node asks itself."""
-
-    lab: AppLab
-    way_in: Path
-    permission: int
-    caddy: subprocess.Popen[bytes]
-
-    def certificate(self, name: str) -> int:
-        url = f"http://127.0.0.1:{self.permission}/certificate"
-        with httpx.Client(trust_env=False, timeout=60) as client:
-            return client.get(url, params={"domain": name}).status_code
 
 
 @pytest.fixture(scope="module")
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeLab]:
-    folder, permission = tmp_path_factory.mktemp("n"), free_port()
     gate = Gate(0, certificates=frozenset({APP}))
-    with (
-        app_lab(folder / "bai", gate=gate) as lab,
-        socket.create_server(("127.0.0.1", 0), backlog=512) as listener,
-    ):
-        way_in = lab.proxy.folder / "node"
-        way_in.symlink_to(lab.proxy.entry)
-        # Of ACME nothing but the question is tried: nobody here asks by TLS.
-        config = NodeConfig(
-            f"fd/{listener.fileno()}", f"http://{PATTERN}", AcmeCertificates("", "http://127.0.0.1/"),
-            folder / "node", f"127.0.0.1:{permission}", str(way_in),
-        )  # fmt: skip
-        whole = node_caddy_config(config)
-        del whole["apps"]["http"]["servers"]["apps"]["tls_connection_policies"]
-        (folder / "caddy.json").write_text(json.dumps(whole))
-        caddy = subprocess.Popen(
-            [find_engine(None), "run", "--config", folder / "caddy.json"],
-            pass_fds=[listener.fileno()], env={"HOME": str(folder)}, stderr=subprocess.DEVNULL,
-        )  # fmt: skip
-        try:
-            asked = NodeLab(dataclasses.replace(lab, listener=listener), way_in, permission, caddy)
-            until(lambda: asked.lab.ask().status_code == 200, "the app answers")
-            yield asked
-        finally:
-            caddy.terminate()
-            caddy.wait(30)
+    with node_lab(tmp_path_factory.mktemp("n"), gate) as made:
+        until(lambda: made.lab.ask().status_code == 200, "the app answers")
+        yield made
 
 
 def told(lab: AppLab, address: str) -> dict[str, str]:

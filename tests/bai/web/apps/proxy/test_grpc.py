@@ -14,18 +14,16 @@ import pytest
 from bai.web.apps.answers import Notice, notice
 from bai.web.apps.proxy.certificates import InternalCertificates
 from tests.bai.web.apps.app_lab import HOST, Answer, AppLab, Gate, app_lab
-from tests.bai.web.apps.proxy.grpc_lab import NAME, TOKEN, GrpcServer, channel, grpc_server
+from tests.bai.web.apps.proxy.grpc_lab import (
+    NAME,
+    TOKEN,
+    GrpcServer,
+    channel,
+    grpc_server,
+    only_with_token,
+)
 from tests.bai.web.apps.proxy.service_lab import ReplicaWorld, ServiceGate, ServiceLab
 from tests.waiting import until
-
-
-def only_with_token(path: str, headers: dict[str, str]) -> Answer | None:
-    """As the gate answers."""
-    if headers.get("authorization") == TOKEN[0][1]:
-        return None
-    form = "grpc" if headers.get("content-type") == "application/grpc" else "json"
-    told = notice(401, Notice("Log in to open this app", ["Send a token: 100 %."]), form=form)
-    return told.status, {name.decode(): value.decode() for name, value in told.headers}, told.body
 
 
 class GrpcServices(ServiceGate):
