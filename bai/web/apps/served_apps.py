@@ -103,7 +103,8 @@ class ServedApps:
         urls = tuple(sorted(set(filter(None, map(_url_of, clusters.values())))))
         sites = tuple(filter(None, map(range_site, clusters.values())))
         own = clusters[done.cluster]
-        self.links.follow(done.cluster, _node_of(own), own.loop.workspace.endpoints(), own.loop.leads)
+        foremost = self._shared[done.cluster].is_foremost
+        self.links.follow(done.cluster, _node_of(own), own.loop.workspace.endpoints(), foremost)
         self._tell(urls, sites)
         with self._following:
             self.proxy.serve(urls, sites if self._listens else ())

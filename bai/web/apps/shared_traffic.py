@@ -86,6 +86,10 @@ class SharedTraffic:
         self._beat, self._said_at, self._looked = 0, -SILENT, -SILENT
         self._confirmed: Collection[str] = frozenset()
         """Kernels of which it was said that they are drained before others were looked at."""
+        self._first_since: float | None = None
+        """When this server became the first of those that are there while none of them leads, and when it was
+        last seen to be so:"""
+        self._first_at = -SILENT
         self._news = threading.Event()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"shared-traffic-{cluster}", daemon=True)
@@ -109,6 +113,16 @@ class SharedTraffic:
     def is_unready(self, kernel: str) -> bool:
         """Whether a server that asks it says so."""
         return kernel in self._unready
+
+    def is_foremost(self) -> bool:
+        """Whether this is the server to do what one of them does: it leads, or none has led for a while (`bai
+        reconcile` does), and it is the first of those that are there. Who does not reach the store is it no
+        more by the time that another one may be."""
+        if self._leads():
+            return True
+        with self._lock:
+            since, now = self._first_since, self._clock()
+            return since is not None and since + SILENT <= now < self._first_at + SILENT
 
     def follow(self, plan: Plan, actual: Actual, serving: Collection[str]) -> None:
         """`serving`: places that get requests by this plan, which nobody drains any more."""
@@ -146,6 +160,7 @@ class SharedTraffic:
             self._looked = now
             self._confirmed = frozenset(self._said.draining) if known else frozenset()
             self._others = {name: self._other(name, each, now) for name, each in saved.items()}
+            self._note_place(now)
             heard = self._heard()
             self._unready = frozenset(kernel for each in heard for kernel in each.unready)
             found = self._elsewhere(heard)
@@ -185,9 +200,21 @@ class SharedTraffic:
 
     def _heard(self) -> list[ServerReport]:
         """What those say that are there."""
+        return [each for each in self._there().values() if each is not None]
+
+    def _there(self) -> dict[str, ServerReport | None]:
         since = self._clock() - SILENT
-        found = (each.report for each in self._others.values() if each.heard >= since)
-        return [each for each in found if each is not None]
+        return {name: each.report for name, each in self._others.items() if each.heard >= since}
+
+    def _note_place(self, now: float) -> None:
+        """Whose words nobody knows may lead."""
+        there = self._there()
+        led = self._leads() or any(each is None or each.leads for each in there.values())
+        if led or any(name < self.server for name in there):
+            self._first_since = None
+        elif self._first_since is None or now >= self._first_at + SILENT:
+            self._first_since = now
+        self._first_at = now
 
     def _elsewhere(self, heard: Sequence[ServerReport]) -> Elsewhere:
         place = partial(place_of, self._cluster)
@@ -214,7 +241,7 @@ class SharedTraffic:
         services = balancer.names(self._cluster)
         with self._lock:
             draining, leaving = tuple(sorted(self._draining)), sorted(self._leaving)
-        report = ServerReport(bool(services), draining)
+        report = ServerReport(bool(services), draining, leads=self._leads())
         if draining:
             routes = {each: tuple(map(_route, balancer.routes(f"{name}{each}"))) for each in leaving}
             report = replace(report, routes=routes)

@@ -47,7 +47,7 @@ class ServerReport:
     """Of one cluster. `serves`: whether there are services; `draining`: kernels to which nobody begins
     anything; `routes`: by service, of those that lose one; `unready`: kernels that do not answer; `heard`:
     kernels that are others' to drain → how many connections to them there still are here; `requests`: by
-    service, of those that are scaled."""
+    service, of those that are scaled; `leads`: whether the server acts for the cluster."""
 
     serves: bool = False
     draining: tuple[str, ...] = ()
@@ -55,6 +55,7 @@ class ServerReport:
     unready: tuple[str, ...] = ()
     heard: Mapping[str, int] = field(default_factory=dict)
     requests: Mapping[str, RequestCount] = field(default_factory=dict)
+    leads: bool = False
 
 
 def report_text(report: ServerReport) -> str:
@@ -77,7 +78,8 @@ def _report(value: Mapping[str, Any]) -> ServerReport:
     }
     heard = {str(kernel): int(count) for kernel, count in value["heard"].items()}
     draining, unready = (tuple(map(str, value[name])) for name in ("draining", "unready"))
-    return ServerReport(bool(value["serves"]), draining, routes, unready, heard, requests)
+    serves, leads = bool(value["serves"]), bool(value["leads"])
+    return ServerReport(serves, draining, routes, unready, heard, requests, leads)
 
 
 def _route(value: Mapping[str, Any]) -> Route:

@@ -24,10 +24,10 @@ class NodeLinks:
         return [link.endpoint.name for link in list(self._links.values())]
 
     def follow(
-        self, cluster: str, node: str, endpoints: Sequence[Endpoint], leads: Callable[[], bool]
+        self, cluster: str, node: str, endpoints: Sequence[Endpoint], wanted_here: Callable[[], bool]
     ) -> None:
-        """Browsers come in at this node of the cluster from now on; empty: at none. Only who leads holds the
-        way in. Endpoints that are the same object say nothing new."""
+        """Browsers come in at this node of the cluster from now on; empty: at none. The way in is held while
+        `wanted_here` says so: one server has it. Endpoints that are the same object say nothing new."""
         known = self._seen.get(cluster)
         if known is not None and known[0] == node and known[1] is endpoints:
             return
@@ -40,7 +40,7 @@ class NodeLinks:
             link.stop()
             self._ended.append(self._links.pop(cluster))
         if wanted is not None:
-            link = self._links[cluster] = NodeLink(wanted, self._entry, self._folder, leads, self._say)
+            link = self._links[cluster] = NodeLink(wanted, self._entry, self._folder, wanted_here, self._say)
             link.start()
 
     def close(self) -> None:

@@ -47,7 +47,8 @@ class Server:
     def __init__(self, path: Path, clock: Clock, *, leads: bool = True) -> None:
         self.store, self.balancer, self.clock = Store.open(path), Balancer(clock), clock
         self.woken = threading.Event()
-        self.shared = SharedTraffic("here", self.balancer, lambda: self.store, lambda: leads, clock)
+        self.leads = leads
+        self.shared = SharedTraffic("here", self.balancer, lambda: self.store, lambda: self.leads, clock)
         self.traffic = ReplicaTraffic(
             "here", self.balancer, lambda line: None, self.woken.set, None, self.shared
         )
@@ -304,6 +305,54 @@ def test_what_nobody_understands_holds_nobody_up(pair: tuple[Server, Server], te
     one.shared.look()
     one.shared.look()
     assert drain.wait() is True
+
+
+def foremost(clock: Clock, *servers: Server, seconds: float = 2 * SILENT) -> list[Server]:
+    """Who it is after a while in which all of them look, and never two at a time."""
+    for _ in range(round(seconds)):
+        clock.now += 1
+        for each in servers:
+            each.shared.look()
+        assert sum(each.shared.is_foremost() for each in servers) <= 1
+    return [each for each in servers if each.shared.is_foremost()]
+
+
+def test_who_leads_does_what_one_of_them_does(make: Callable[..., Server], clock: Clock) -> None:
+    one, other = make(leads=False), make(leads=True)
+    assert foremost(clock, one, other) == [other]
+    one.leads, other.leads = True, False
+    assert one.shared.is_foremost() and not other.shared.is_foremost()
+    assert foremost(clock, one, other) == [one]
+
+
+def test_where_none_leads_the_first_of_them_does_it(make: Callable[..., Server], clock: Clock) -> None:
+    """`bai reconcile` leads, and has no apps. Not at once: another one may begin to lead just now."""
+    servers = [make(leads=False) for _ in range(3)]
+    first, second, third = sorted(servers, key=lambda each: each.shared.server)
+    assert foremost(clock, *servers, seconds=SILENT / 2) == []
+    assert foremost(clock, *servers) == [first]
+    assert foremost(clock, second, third, seconds=2 * SILENT + 2) == [second], "the first one was killed"
+    assert not first.shared.is_foremost(), "it may be that it is there, and the store is not, for it"
+    first.shared.look()
+    assert not first.shared.is_foremost(), "another one does it until it has heard"
+    third.leads = True
+    assert third.shared.is_foremost()
+    third.shared.look()
+    second.shared.look()
+    assert not second.shared.is_foremost()
+
+
+def test_one_that_is_alone_does_it(make: Callable[..., Server], clock: Clock) -> None:
+    one = make(leads=False)
+    assert foremost(clock, one) == [one]
+
+
+def test_whose_words_nobody_understands_may_lead(make: Callable[..., Server], clock: Clock) -> None:
+    one = make(leads=False)
+    for beat in range(20):
+        one.store.put_server_report("here", "another", SavedReport(beat, "{}"))
+        assert foremost(clock, one, seconds=1) == []
+    assert foremost(clock, one, seconds=2 * SILENT + 2) == [one], "it says nothing more"
 
 
 def test_latencies_are_told_in_few_numbers() -> None:
