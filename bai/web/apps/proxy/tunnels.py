@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
+from itertools import count
 from pathlib import Path
 
 from bai.web.apps.proxy.balancer import Balancer
@@ -30,6 +31,10 @@ DIALS_OF_SERVICE = 32
 OPEN_FILES = 2 * MOST
 UNUSED = 300.0
 """Seconds after which a way goes that nobody has asked for and nobody uses."""
+_LONGEST_PATH = 107
+"""Bytes of a socket's path."""
+_SPELLINGS = 16
+"""Binary digits of a number that comes again so late that whose it was is over."""
 _BACKLOG = 512
 _SWEEP = 30.0
 
@@ -61,6 +66,7 @@ class Tunnels:
         self._relay = Relay(MOST, new_event_loop)
         self.balancer = Balancer()
         self._terms: dict[tuple[str, int], Terms] = {}
+        self._spellings = count()
 
     def address(self, kernel_id: str, port: int) -> str:
         """Where Caddy reaches this port. Raises OSError where no socket can be made."""
@@ -69,9 +75,14 @@ class Tunnels:
     def service_address(self, service: str, port: int, hold: float = 0.0, *, timed: bool = True) -> str:
         """Where Caddy reaches this port of a service, each connection at the replica that the balancer
         chooses; where there is none, it waits for one, `hold` seconds at most. `timed`: whether the first
-        bytes that come back are an answer's. Raises OSError where no socket can be made."""
+        bytes that come back are an answer's. Raises OSError where no socket can be made.
+
+        Each answer has another spelling of the path. Caddy has a connection for each request, but among those
+        to one address its client of HTTP/2 may give one connection to two requests, of which one then fails.
+        """
         self._terms[service, port] = Terms(hold, timed=timed)
-        return self._address((service, port), partial(self._dig_to_service, service, port))
+        found = self._address((service, port), partial(self._dig_to_service, service, port))
+        return _spelled(found, next(self._spellings))
 
     def _address(self, key: tuple[str, int], dig: Callable[[float], _Tunnel]) -> str:
         now = self._clock()
@@ -151,3 +162,11 @@ class Tunnels:
                 self._relay.end(tunnel.listening)
                 with contextlib.suppress(OSError):
                     tunnel.path.unlink()
+
+
+def _spelled(address: str, number: int) -> str:
+    """The same path, in one of many spellings: `/a/b` is `/a//./b`."""
+    folder, _, name = address.rpartition("/")
+    room = (_LONGEST_PATH - len(address.removeprefix("unix/").encode())) // 2
+    bits = (number >> place & 1 for place in range(min(room, _SPELLINGS)))
+    return f"{folder}/{''.join('./' if bit else '//' for bit in bits)}{name}"

@@ -184,6 +184,13 @@ def test_each_call_goes_to_the_replica_with_the_fewest(
     )
 
 
+def test_many_calls_at_a_time(replicas: list[GrpcServer], to_service: grpc.Channel) -> None:
+    """Each has a connection, and none is given another one's."""
+    echo = to_service.unary_unary(f"/{NAME}/Echo")
+    calls = [echo.future(b"") for _ in range(500)]
+    assert Counter(str(call.exception() or "answered") for call in calls) == {"answered": 500}
+
+
 def test_a_call_that_is_given_up_counts_no_more(
     services: ServiceLab, replicas: list[GrpcServer], to_service: grpc.Channel
 ) -> None:
