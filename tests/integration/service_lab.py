@@ -314,21 +314,24 @@ class ServiceLab:
             self.lives.close()
 
 
+def new_service_lab(ground: ServiceGround, repo: Repo, replicas: int) -> ServiceLab:
+    """With the service's first version, `v1`, among the documents; nothing is served yet."""
+    made = repo.ok("token", "ada", "--role", "admin", "--format", "json").json
+    repo.write(".access.yaml", yaml.safe_dump({"tokens": [made["line"]]}))
+    lives = Lives(ground.receiver())
+    lab = ServiceLab(ground, repo, made["token"], free_port(), free_port(), replicas, lives)
+    url = f"http://*.apps.example:{lab.apps}"
+    proxy = {"apiVersion": "bai/v1", "kind": "AppProxy", "metadata": {"name": "apps"}, "spec": {"url": url}}
+    repo.write("apps.yaml", yaml.safe_dump(proxy))
+    lab.write("v1")
+    return lab
+
+
 @contextmanager
 def service_lab(ground: ServiceGround, replicas: int) -> Iterator[ServiceLab]:
     """With the service's first version, `v1`, which is complete."""
     with tempfile.TemporaryDirectory(prefix="bai-t-") as folder:
-        repo = ground.repo(Path(folder))
-        made = repo.ok("token", "ada", "--role", "admin", "--format", "json").json
-        repo.write(".access.yaml", yaml.safe_dump({"tokens": [made["line"]]}))
-        lives = Lives(ground.receiver())
-        lab = ServiceLab(ground, repo, made["token"], free_port(), free_port(), replicas, lives)
-        url = f"http://*.apps.example:{lab.apps}"
-        proxy = {
-            "apiVersion": "bai/v1", "kind": "AppProxy", "metadata": {"name": "apps"}, "spec": {"url": url},
-        }  # fmt: skip
-        repo.write("apps.yaml", yaml.safe_dump(proxy))
-        lab.write("v1")
+        lab = new_service_lab(ground, ground.repo(Path(folder)), replicas)
         try:
             lab.serve()
             lab.until_complete("v1")

@@ -21,6 +21,7 @@ from websockets.sync.client import connect
 from tests.bai.conftest import PATIENCE, Repo
 from tests.harness.ports import free_port
 from tests.integration.kubernetes_documents import cluster_documents
+from tests.integration.service_grounds import ProcessGround
 from tests.integration.service_lab import service_document
 from tests.integration.service_load import Load
 from tests.lab.cache import LabUnavailable
@@ -98,8 +99,10 @@ class Site:
         return found
 
     def want(self, version: str) -> None:
-        env = {"VERSION": version, "TELL": "9"}
-        document = yaml.safe_load(service_document(env, 2, 8000, {"surge": 1, "unavailable": 0}))
+        env = {"VERSION": version, "TELL": "127.0.0.1:9"}
+        document = yaml.safe_load(
+            service_document(ProcessGround(), env, 2, 8000, {"surge": 1, "unavailable": 0})
+        )
         document["metadata"]["project"] = "p"
         document["spec"]["template"] |= {"image": PYTHON}
         self.repo.write(".next", yaml.safe_dump(document)).replace(self.repo.root / "service.yaml")

@@ -16,9 +16,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.bai.conftest import PATIENCE, new_repo, tidy
+from tests.bai.conftest import PATIENCE
 from tests.harness.ports import free_port
-from tests.integration.service_lab import ServiceLab
+from tests.integration.service_grounds import ProcessGround
+from tests.integration.service_lab import ServiceLab, new_service_lab
 from tests.integration.service_load import Load
 from tests.lab.postgres import Server
 
@@ -59,24 +60,14 @@ class TwoServers:
 @pytest.fixture(scope="module", params=["server", "file"])
 def servers(request: pytest.FixtureRequest) -> Iterator[TwoServers]:
     with tempfile.TemporaryDirectory(prefix="bai-t-") as name:
-        repo = new_repo(Path(name))
+        ground = ProcessGround()
+        repo = ground.repo(Path(name))
         if request.param == "server":
             postgres: Server | str = request.getfixturevalue("postgres_lab")
             if isinstance(postgres, str):
                 pytest.skip(f"PostgreSQL lab: {postgres}")
             repo.env["BAI_STATE"] = postgres.database()
-        token = repo.ok("token", "ada", "--role", "admin", "--format", "json").json
-        repo.write(".access.yaml", yaml.safe_dump({"tokens": [token["line"]]}))
-        one = ServiceLab(repo, token["token"], free_port(), free_port(), REPLICAS)
-        url = f"http://*.apps.example:{one.apps}"
-        proxy = {
-            "apiVersion": "bai/v1",
-            "kind": "AppProxy",
-            "metadata": {"name": "apps"},
-            "spec": {"url": url},
-        }
-        repo.write("apps.yaml", yaml.safe_dump(proxy))
-        one.write("v1")
+        one = new_service_lab(ground, repo, REPLICAS)
         other = replace(one, panel=free_port(), apps=free_port(), process=None)
         try:
             one.serve()
@@ -95,7 +86,7 @@ def servers(request: pytest.FixtureRequest) -> Iterator[TwoServers]:
                 path.unlink()
             repo("state", "unlock", "--yes")
             repo.ok("destroy", "--yes")
-            tidy(repo)
+            ground.tidy(repo)
 
 
 def test_updates_lose_no_request_through_either(servers: TwoServers) -> None:
