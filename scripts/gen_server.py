@@ -46,11 +46,12 @@ ROWS: Mapping[str, tuple[Panel, ...]] = {
             "utilisation",
             *(
                 (
-                    f"{name} {{{{group}}}}",
-                    f"sum by (group) (bai_allocated{{{GROUP},{slot}}})"
+                    f"{name}{said} {{{{group}}}}",
+                    f"sum by (group) ({figure}{{{GROUP},{slot}}})"
                     f" / sum by (group) (bai_capacity{{{GROUP},{slot}}})",
                 )
-                for name, slot in (("GPUs", GPUS), ("cores", 'slot="cpu"'), ("memory", 'slot="memory"'))
+                for name, slot in (("GPUs", GPUS), ("cores", 'slot="cpu"'), ("memory", 'slot="mem"'))
+                for figure, said in (("bai_allocated", ""), ("bai_held", " held"))
             ),
         ),
         _picture(

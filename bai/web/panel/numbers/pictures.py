@@ -25,7 +25,7 @@ class Picture:
 PICTURES = (
     Picture(
         "utilisation", "Allocated", "What sessions hold, of what there is.",
-        ("bai_allocated", "bai_capacity"), "%",
+        ("bai_allocated", "bai_capacity", "bai_held"), "%",
     ),
     Picture(
         "used", "Used of what is allocated",

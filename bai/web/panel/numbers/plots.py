@@ -105,12 +105,14 @@ def _counted(name: str, one: str, many: str) -> Callable[[Point], Values]:
 def _allocated(point: Point) -> Values:
     shares: dict[str, float] = {}
     for label, is_slot in _SLOTS.items():
-        held, whole = (
+        taken, held, whole = (
             sum(value for key, value in point.figures.items() if key.startswith(name) and is_slot(key))
-            for name in ("allocated/", "capacity/")
+            for name in ("allocated/", "held/", "capacity/")
         )
         if whole > 0:
-            shares[label] = 100 * held / whole
+            shares[label] = 100 * taken / whole
+        if whole > 0 and held > 0:
+            shares[f"{label} held"] = 100 * held / whole
     return shares
 
 

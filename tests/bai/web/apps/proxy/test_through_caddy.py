@@ -190,8 +190,8 @@ def test_certificates_when_they_are_asked_for(tmp_path: Path, monkeypatch: pytes
         made["automation"]["policies"][0]["issuers"] = [{"module": "internal"}]
         return made
 
-    original = caddy_config._tls
-    monkeypatch.setattr(caddy_config, "_tls", configured)
+    original = caddy_config.tls_app
+    monkeypatch.setattr(caddy_config, "tls_app", configured)
     with app_lab(tmp_path, certificates=AcmeCertificates("ops@example")) as lab:
         lab.gate.certificates = frozenset({HOST})
         url = f"https://127.0.0.1:{lab.port}/"

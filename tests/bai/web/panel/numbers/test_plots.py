@@ -77,12 +77,13 @@ def test_shares_are_made_as_the_dashboard_makes_them() -> None:
             **{
                 "capacity/cuda.device": 4, "allocated/cuda.device": 3, "capacity/cuda.shares": 4000,
                 "allocated/cuda.shares": 2500, "capacity/cuda.mig.1g": 7, "allocated/cuda.mig.1g": 7,
+                "held/cuda.shares": 1001,
             },
         ),
         row(NOW, "h", capacity__cpu=8000, allocated__cpu=0),
     ]  # fmt: skip
     shares = {label: values[-1] for label, values in lines(points_of(rows, FINE, NOW), "utilisation").items()}
-    assert shares == {"GPUs": round(100 * 2503 / 4004, 3), "cores": 12.5, "memory": 50.0}
+    assert shares == {"GPUs": round(100 * 2503 / 4004, 3), "GPUs held": 25.0, "cores": 12.5, "memory": 50.0}
 
 
 def test_a_share_of_nothing_is_unknown() -> None:
