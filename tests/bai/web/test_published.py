@@ -124,6 +124,17 @@ def test_every_answer_is_a_described_one(case: schemathesis.Case) -> None:
 # --- metrics ----------------------------------------------------------------------------------------------
 
 
+SERVICE = """
+apiVersion: bai/v1
+kind: Service
+metadata: {name: web, project: p}
+spec:
+  replicas: 1
+  headroom: {replicas: 1}
+  template: {command: [sleep, inf], resources: {cpu: 1, memory: 1GiB}}
+"""
+
+
 @pytest.fixture(scope="module")
 def metrics(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     """The names of all metrics of a server whose loop has seen a bit of everything."""
@@ -131,6 +142,7 @@ def metrics(tmp_path_factory: pytest.TempPathFactory) -> set[str]:
     lab.write("base", BASE.replace("{provider: fake}", "{provider: fake, accounting: {sampleInterval: 1m}}"))
     for name, size in (("a", 1), ("b", 2), ("c", 2)):
         lab.write(name, session(name, f"resources: {{cuda.device: {size}}}"))
+    lab.write("web", SERVICE)
     lab.world.inject(Fault("create", failure="refused"))
     lab.once()
     for kernel in lab.world.kernels:
