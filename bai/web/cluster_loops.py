@@ -21,6 +21,7 @@ from reconciler.notify.dispatcher import Dispatcher
 from reconciler.observe.shared_usage import SharedUsage
 from reconciler.review.memory import ReviewMemory
 from reconciler.sources.commit_facts import CommitFactsCache
+from schemas.kinds.app_proxy import AppProxy
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +63,14 @@ class ServedCluster:
     @property
     def name(self) -> str:
         return self.loop.workspace.cluster.name
+
+    @property
+    def app_proxy(self) -> AppProxy | None:
+        """Where its apps are, as documents of the pass that is shown say; None where none does."""
+        done = self.good or self.latest
+        if done is None or done.desired is None:
+            return None
+        return done.desired.repository.app_proxy_of(self.name)
 
     @property
     def observed_here(self) -> bool:

@@ -28,8 +28,7 @@ NOT_RUNNING = "its session does not run"
 
 def range_site(cluster: ServedCluster) -> PortRangeSite | None:
     """Where apps of HTTP of a cluster have ports; None where no document says it."""
-    done = _seen(cluster)
-    proxy = _proxy_of(done) if done is not None else None
+    proxy = cluster.app_proxy
     ports = proxy.spec.ports if proxy is not None else None
     if ports is None or ports.http is None:
         return None
@@ -88,8 +87,7 @@ class MappedTcp:
 
 
 def _targets(cluster: ServedCluster) -> Iterator[tuple[int, TcpTarget]]:
-    done = _seen(cluster)
-    proxy = _proxy_of(done) if done is not None else None
+    done, proxy = _seen(cluster), cluster.app_proxy
     if done is None or done.desired is None or done.actual is None or proxy is None:
         return
     ports = proxy.spec.ports
@@ -116,7 +114,3 @@ def _app(done: ReconcileCycle, proxy: AppProxy, identity: str, name: str) -> App
 
 def _seen(cluster: ServedCluster) -> ReconcileCycle | None:
     return cluster.good or cluster.latest
-
-
-def _proxy_of(done: ReconcileCycle) -> AppProxy | None:
-    return done.desired.repository.app_proxy_of(done.cluster) if done.desired is not None else None

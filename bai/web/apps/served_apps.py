@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import socket
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
 from bai.web.apps.mapped_ports import MappedTcp, range_site
-from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings, PortRangeSite
+from bai.web.apps.proxy.app_proxy import AppProxyServer, AppProxySettings
 from bai.web.apps.proxy.balancer import place_of
 from bai.web.apps.proxy.node_links import NodeLinks
 from bai.web.apps.proxy.tunnels import Tunnels
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from reconciler.store.store import Store
     from reconciler.values.apps.app import App
     from reconciler.values.services.readiness import Readiness
-    from schemas.kinds.app_proxy import AppProxy
+    from schemas.kinds.app_proxy import AppProxySpec
 
 PROVIDER = "apps"
 
@@ -100,12 +100,14 @@ class ServedApps:
             identity for identity, each in services if each.service.spec.autoscaling is not None
         )
         clusters = self._loops.clusters
-        urls = tuple(sorted(set(filter(None, map(_url_of, clusters.values())))))
+        proxies = [each.spec for each in (one.app_proxy for one in clusters.values()) if each is not None]
+        urls = tuple(sorted({each.url for each in proxies if each.url}))
         sites = tuple(filter(None, map(range_site, clusters.values())))
         own = clusters[done.cluster]
+        node = own.app_proxy.spec.node if own.app_proxy is not None else None
         foremost = self._shared[done.cluster].is_foremost
-        self.links.follow(done.cluster, _node_of(own), own.loop.workspace.endpoints(), foremost)
-        self._tell(urls, sites)
+        self.links.follow(done.cluster, node or "", own.loop.workspace.endpoints(), foremost)
+        self._tell(proxies)
         with self._following:
             self.proxy.serve(urls, sites if self._listens else ())
             if self._listens:
@@ -114,16 +116,10 @@ class ServedApps:
         for cluster in clusters.values():
             cluster.unbound_ports = failures
 
-    def _tell(self, urls: tuple[str, ...], sites: tuple[PortRangeSite, ...]) -> None:
-        told = "" if urls or sites else "no AppProxy says at which URLs they are"
-        if urls and not self._listens and not self.links.nodes:
-            told = "no AppProxy names a node, and --apps-listen node listens nowhere else"
-        if sites and not self._listens:
-            told = f"ports of {sites[0].host} are mapped where --apps-listen is given an address"
-        plain = [url for url in urls if url.startswith("http:")]
-        plain += [f"{site.scheme}://{site.host}" for site in sites if site.scheme == "http"]
-        if plain and self._listens and self._encrypted:
-            told = f"{plain[0]} is without TLS, and --apps-tls is not off: no browser comes there"
+    def _tell(self, proxies: Sequence[AppProxySpec]) -> None:
+        told = way_in_doubt(
+            proxies, listens=self._listens, encrypted=self._encrypted, by_node=bool(self.links.nodes)
+        )
         if told and told != self._told:
             self._say(told)
         self._told = told
@@ -163,6 +159,23 @@ class ServedApps:
         return require_port_forward(workspace.provider, workspace.cluster).dial(kernel, port)
 
 
+def way_in_doubt(proxies: Sequence[AppProxySpec], *, listens: bool, encrypted: bool, by_node: bool) -> str:
+    """Why nobody comes to some of the apps that documents tell of; empty where nothing keeps them away.
+    `listens`: whether the server does itself, `encrypted` with TLS; `by_node`: whether there is a way by a
+    node."""
+    urls = sorted(each.url for each in proxies if each.url)
+    mapped = [each.ports for each in proxies if each.ports is not None]
+    plain = [url for url in urls if url.startswith("http:")]
+    plain += [f"{each.scheme}://{each.host}" for each in mapped if each.http and each.scheme == "http"]
+    if plain and listens and encrypted:
+        return f"{plain[0]} is without TLS, and --apps-tls is not off: no browser comes there"
+    if mapped and not listens:
+        return f"ports of {mapped[0].host} are mapped where --apps-listen is given an address"
+    if urls and not listens and not by_node:
+        return "no AppProxy names a node, and --apps-listen node listens nowhere else"
+    return "" if proxies else "no AppProxy says at which URLs they are"
+
+
 def _store_of(loop: Loop) -> Store:
     """Of the workspace that it has just now."""
     return loop.workspace.store
@@ -170,25 +183,6 @@ def _store_of(loop: Loop) -> Store:
 
 def _leads(loop: Loop) -> bool:
     return loop.leads()
-
-
-def _url_of(cluster: ServedCluster) -> str:
-    """Empty where no document says it."""
-    proxy = _proxy_of(cluster)
-    return (proxy.spec.url or "") if proxy is not None else ""
-
-
-def _node_of(cluster: ServedCluster) -> str:
-    """Where browsers come in; empty where no document names a node."""
-    proxy = _proxy_of(cluster)
-    return (proxy.spec.node or "") if proxy is not None else ""
-
-
-def _proxy_of(cluster: ServedCluster) -> AppProxy | None:
-    done = cluster.good or cluster.latest
-    if done is None or done.desired is None:
-        return None
-    return done.desired.repository.app_proxy_of(cluster.name)
 
 
 def _placement_of(cluster: ServedCluster, app: App) -> Placement | None:
