@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import IO
 
 _EPHEMERAL = Path("/proc/sys/net/ipv4/ip_local_port_range")
-_LOWEST = 10_000
+_LOWEST, _ABOVE = 10_000, 20_000
 _HELD: list[IO[bytes]] = []
 """Locks of the ports that this process was given, until it ends."""
 
@@ -21,9 +21,10 @@ def free_port() -> int:
     """A port at which nobody listens, at any address, and that no other process of tests is given meanwhile.
 
     It is none of those that connections take for their own end (`ip_local_port_range`): one that was free a
-    moment ago may be the end of a connection when the server starts.
+    moment ago may be the end of a connection when the server starts. Nor is it one of those that bai chooses
+    for sessions that share a machine's network (from 20,000 on): these find out when they start.
     """
-    highest = int(_EPHEMERAL.read_text().split()[0])
+    highest = min(int(_EPHEMERAL.read_text().split()[0]), _ABOVE)
     folder = Path(tempfile.gettempdir()) / f"bai-ports-{os.geteuid()}"
     folder.mkdir(exist_ok=True)
     for port in random.sample(range(_LOWEST, highest), highest - _LOWEST):
