@@ -20,7 +20,7 @@ TICKS = os.sysconf("SC_CLK_TCK")
 
 def measure_kernel(record: KernelRecord, gpus: Mapping[str, GpuUsage]) -> Usage | None:
     """None when the kernel does not run. Network is not known: it is shared with the machine."""
-    if not record.alive or observe.main_pid(record.state) is None:
+    if not record.runs or observe.main_pid(record.state) is None:
         return None
     processes = _processes(record)
     return Usage(

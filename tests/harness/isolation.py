@@ -1,7 +1,9 @@
-"""Each process that runs tests has a /run/bai of its own, where nodes keep what containers are given to read.
+"""What one test does in a process is nothing to the next one there, nor to those of other processes.
 
-Tests of several workers, and of several clones on one machine, do not meet there. What a test starts sees the
-same folder as the test.
+Each process has a /run/bai of its own, where nodes keep what containers are given to read: tests of several
+workers, and of several clones on one machine, do not meet there. What a test starts sees the same folder.
+Forks are nothing to gRPC: it would begin threads in a child, whose files a terminal's fork then closes under
+them, and abort it.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from providers.docker.container.runtime_files import FOLDERS
 
 PLACE = Path(FOLDERS[0]).parent
 _CLONE_NEWNS = 0x20000
+os.environ["GRPC_ENABLE_FORK_SUPPORT"] = "0"
 
 
 def pytest_configure(config: pytest.Config) -> None:

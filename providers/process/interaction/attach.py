@@ -28,7 +28,7 @@ PATIENCE = 30.0
 
 def attach(record: KernelRecord, reread: Callable[[], KernelRecord], stdin: IO[bytes] | None) -> int:
     """The main process's exit code, or 0 when detached. Raises NotRunning, ProviderUnavailable."""
-    if not record.alive:
+    if not record.runs:
         raise NotRunning(provider="process", kernel=record.id)
     try:
         ended = _relay_terminal(record, stdin) if record.spec.tty else _show_output(record)
@@ -41,7 +41,7 @@ def open_terminal(
     record: KernelRecord, reread: Callable[[], KernelRecord], size: tuple[int, int]
 ) -> RemoteTerminal:
     """Raises NotRunning, NoTerminal, ProviderUnavailable."""
-    if not record.alive:
+    if not record.runs:
         raise NotRunning(provider="process", kernel=record.id)
     if not record.spec.tty:
         raise NoTerminal(provider="process", kernel=record.id, hint="`tty: true` gives it one")

@@ -96,7 +96,7 @@ def _begin_tar(
     target: ExecTarget, argv: tuple[str, ...], *, sandboxed: bool, feed: bool
 ) -> subprocess.Popen[bytes]:
     record = target.record
-    if record.alive:
+    if record.runs:
         return execute.begin_exec(target, argv, _ENVIRONMENT, feed=feed)
     if not sandboxed:
         return _start_piped(argv, feed=feed, cwd=record.folder / "scratch")

@@ -88,7 +88,7 @@ class Interaction:
 
     def dial(self, kernel_id: str, port: int) -> Stream:
         """The machine's own ports are the kernel's: it shares the network."""
-        if not self._read_record(kernel_id).alive:
+        if not self._read_record(kernel_id).runs:
             raise NotRunning(provider="process", kernel=kernel_id)
         why = ""
         for address in LOOPBACK:

@@ -65,7 +65,7 @@ def hold_main_process(
 
 def _find_main_process(record: KernelRecord, is_sandboxed: Callable[[], bool]) -> MainProcess | None:
     """None when there is nothing to enter, or not yet."""
-    if not record.alive:
+    if not record.runs:
         return None
     filtered = _read_filter(record)
     sandboxed = bool(record.state.get("inner"))

@@ -68,6 +68,11 @@ class KernelRecord:
         return files.is_locked(str(self.folder / "alive"))
 
     @property
+    def runs(self) -> bool:
+        """Whether it lives and has not ended. Its supervisor is alive a moment longer than what it keeps."""
+        return self.state.get("phase") not in ("exited", "lost") and self.alive
+
+    @property
     def begun(self) -> bool:
         """Whether its main process was ever started."""
         return "started" in self.state

@@ -10,6 +10,7 @@ import json
 import os
 import random
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -23,6 +24,8 @@ import pytest
 from providers.process.linux import cgroup, files, procfs
 from providers.process.provider import ProcessProvider
 from providers.process.supervision.observe import sweep_remains
+from providers.process.supervision.records import KernelRecord
+from schemas.problems.errors.kernel import NotRunning
 from tests.providers.process.kernels import groups_of, running_of, said, script, seen, spec, state
 from tests.waiting import until
 
@@ -325,3 +328,26 @@ def test_a_supervisor_that_dies_young_is_not_taken_for_a_kernel(
 
     monkeypatch.setattr(provider, "_await_start", dies)
     assert provider.create(spec()).state == "running"
+
+
+def test_what_has_ended_is_not_entered_while_its_supervisor_lives_on(provider: ProcessProvider) -> None:
+    """It lives until all is dismantled, and the kernel's ports are the machine's by then."""
+    provider.create(script("echo mine >file; exit 3"))
+    until(lambda: seen(provider, spec().id).state == "exited" and not _record(provider).alive, "all is over")
+    late = files.open_lock(str(provider.root.folder(spec().id) / "alive"))
+    assert files.try_lock(late)
+    assert _record(provider).alive
+    with socket.create_server(("127.0.0.1", 0)) as neighbour, pytest.raises(NotRunning):
+        provider.dial(spec().id, neighbour.getsockname()[1])
+    for enter in (provider.attach, lambda name: provider.execute(name, ("true",))):
+        with pytest.raises(NotRunning):
+            enter(spec().id)
+    assert list(provider.usage()) == []
+    assert b"".join(provider.copy_out(spec().id, "file"))
+    os.close(late)
+
+
+def _record(provider: ProcessProvider) -> KernelRecord:
+    record = provider.root.read(spec().id)
+    assert record is not None
+    return record
