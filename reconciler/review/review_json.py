@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from dataclasses import asdict
 from typing import Any
@@ -15,6 +16,11 @@ from reconciler.values.encoding.plan_json import plan_values
 VERSION = "bai.review/v1"
 
 
+@functools.cache
+def _adapter() -> TypeAdapter[tuple[Disruption, ...]]:
+    return TypeAdapter(tuple[Disruption, ...])
+
+
 def review_value(review: Review) -> dict[str, Any]:
     """What `dump_review` writes."""
     found = {
@@ -24,7 +30,7 @@ def review_value(review: Review) -> dict[str, Any]:
         "digest": review.digest,
         "complete": review.complete,
         "plan": plan_values(review.plan),
-        "places": TypeAdapter(tuple[Disruption, ...]).dump_python(review.disruptions, mode="json"),
+        "places": _adapter().dump_python(review.disruptions, mode="json"),
         "admitted": review.admitted,
         "still": [wait.session for wait in review.still_waiting],
         "refused": [violation_text(one) for one in review.plan.violations],

@@ -16,6 +16,7 @@ from typing import IO, Any
 from tests.harness.fork_client import ForkClient, Started
 
 BAI = Path(sys.executable).with_name("bai")
+_ROOT = Path(__file__).resolve().parents[2]
 File = int | IO[Any] | None
 """As `subprocess` takes it."""
 Done = subprocess.CompletedProcess[str]
@@ -42,10 +43,22 @@ class Command:
     stderr: File = subprocess.PIPE
     limits: Mapping[int, tuple[int, int]] = field(default_factory=dict)
     """By numbers of `resource`."""
+    first: str = ""
+    """`MODULE:FUNCTION`: called in the process before the command, to change something in it. The module does
+    nothing when it is imported."""
 
     @property
     def argv(self) -> list[str]:
         return [str(BAI), *self.words]
+
+    @property
+    def new_argv(self) -> list[str]:
+        """Of a process that imports all of it."""
+        if not self.first:
+            return self.argv
+        module, _, name = self.first.partition(":")
+        program = f"import sys; sys.path.insert(0, {str(_ROOT)!r}); from {module} import {name}; {name}(); "
+        return [sys.executable, "-c", f"{program}from bai.cli.main import main; main()", *self.words]
 
 
 def run_bai(command: Command, *, timeout: float) -> Done:
@@ -67,7 +80,7 @@ def start_bai(command: Command) -> Started | subprocess.Popen[bytes]:
         if started := client.start(_request(command), files):
             return started
     return subprocess.Popen(
-        command.argv, cwd=command.folder, env=command.environment, stdin=files[0], stdout=files[1],
+        command.new_argv, cwd=command.folder, env=command.environment, stdin=files[0], stdout=files[1],
         stderr=files[2],
     )  # fmt: skip
 
@@ -78,6 +91,7 @@ def _request(command: Command) -> dict[str, Any]:
         "environment": dict(command.environment),
         "folder": str(command.folder),
         "limits": list(command.limits.items()),
+        "first": command.first,
     }
 
 
@@ -94,7 +108,7 @@ def run_new(command: Command, *, timeout: float) -> Done:
             resource.setrlimit(number, value)
 
     return subprocess.run(
-        command.argv,
+        command.new_argv,
         cwd=command.folder,
         env=command.environment,
         stdin=command.stdin,

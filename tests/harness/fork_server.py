@@ -239,6 +239,9 @@ def _carry_out(child: _Child, server: ForkServer, program: Callable[[], None]) -
     if request.get("stays"):
         _tell_handle(child.connection)
     _become(request, files, child, server)
+    if first := request.get("first"):
+        module, _, name = first.partition(":")
+        getattr(importlib.import_module(module), name)()
     code = _run(program)
     threading._shutdown()  # type: ignore[attr-defined]
     atexit._run_exitfuncs()

@@ -6,7 +6,7 @@ import os
 import re
 import signal
 import subprocess
-import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -20,23 +20,11 @@ from bai.web.demo.serve_demo import SEED
 from bai.web.demo.workload import HOUR
 from providers.machines.files.one_file_archive import archived_file
 from reconciler.controller.loop import Loop
-from tests.harness.bai_process import Command, run_bai
+from tests.harness.bai_process import Command, run_bai, start_bai
 from tests.waiting import until
 
 NOW = 1_800_000_000.0
-_PROGRAM = "from bai.cli.main import main; main()"
-_SHORT_PAST = "from bai.web.demo import demo_cluster; demo_cluster.PAST = 3600.0; "
-"""Before the program: an hour of its ten is gone through."""
-_SIGNAL_BEFORE_GIT = """
-import os, signal
-from bai.web.demo import demo_repository
-write = demo_repository._git
-def write_after_a_signal(*words, **more):
-    os.kill(os.getpid(), signal.SIGTERM)
-    write(*words, **more)
-    print("git has written")
-demo_repository._git = write_after_a_signal
-"""
+CHANGES = "tests.bai.web.demo_changes"
 
 
 class Lived:
@@ -143,27 +131,35 @@ def test_the_same_seed_makes_the_same_day_and_it_goes_on_for_another_one(
     one.loop.workspace.close()
 
 
-def command(program: str = _PROGRAM) -> list[str]:
-    return [sys.executable, "-c", program, "serve", "--demo"]
+class Shown:
+    """`bai serve --demo` as somebody starts it, with its files in a folder of its own. `first`: what is
+    changed in it. Its start is nobody's subject: it is a fork, where a fork is the same."""
 
+    def __init__(self, folder: Path, first: str = "") -> None:
+        self.files, self._log = folder / "files", folder / "said"
+        self.files.mkdir()
+        environment = {**os.environ, "TMPDIR": str(self.files), "PYTHONUNBUFFERED": "1"}
+        with self._log.open("w") as said:
+            words = ("serve", "--demo", "--listen", "127.0.0.1:0")
+            command = Command(words, environment, self.files, stdout=said, stderr=said, first=first)
+            self.process = start_bai(command)
 
-def started(folder: Path, program: str = _PROGRAM) -> subprocess.Popen[str]:
-    environment = {**os.environ, "TMPDIR": str(folder), "PYTHONUNBUFFERED": "1"}
-    return subprocess.Popen(
-        [*command(program), "--listen", "127.0.0.1:0"], cwd=folder, env=environment, text=True,
-        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-    )  # fmt: skip
+    def said(self) -> str:
+        return self._log.read_text()
 
+    def said_until(self, pattern: str) -> re.Match[str]:
+        """What matches, once it has been said."""
+        ended = False
+        while (found := re.search(pattern, self.said())) is None:
+            assert not ended, self.said()
+            ended = self.process.poll() is not None
+            time.sleep(0.05)
+        return found
 
-def said_until(process: subprocess.Popen[str], pattern: str) -> str:
-    """What it says, up to a line that matches."""
-    assert process.stdout is not None
-    said = ""
-    for line in process.stdout:
-        said += line
-        if re.search(pattern, line):
-            return said
-    raise AssertionError(said)
+    def leaves_nothing(self) -> None:
+        """It ends well, as somebody has told it to."""
+        assert self.process.wait(60) == 0, self.said()
+        assert list(self.files.iterdir()) == []
 
 
 def simulated_now(address: str) -> float:
@@ -174,53 +170,49 @@ def simulated_now(address: str) -> float:
 
 
 @pytest.mark.parametrize(
-    ("number", "program"),
+    ("number", "first"),
     [
-        pytest.param(signal.SIGINT, _PROGRAM, marks=pytest.mark.slow),
-        (signal.SIGHUP, _SHORT_PAST + _PROGRAM),
+        pytest.param(signal.SIGINT, "", marks=pytest.mark.slow),
+        (signal.SIGHUP, f"{CHANGES}:live_an_hour"),
     ],
 )
-def test_the_command_shows_it_and_leaves_nothing(tmp_path: Path, number: int, program: str) -> None:
-    process = started(tmp_path, program)
+def test_the_command_shows_it_and_leaves_nothing(tmp_path: Path, number: int, first: str) -> None:
+    shown = Shown(tmp_path, first)
     try:
-        said = said_until(process, "Ctrl-C")
-        found = re.search(r"http://127\.0\.0\.1:\d+", said)
-        token = re.search(r"as operator +(bai_\S+)", said)
-        assert found is not None and token is not None
-        first = simulated_now(found[0])
-        until(lambda: simulated_now(found[0]) > first, "time has passed")
-        who = {"Authorization": f"Bearer {token[1]}"}
-        orders = f"{found[0]}/api/v1/clusters/dgx/suspend"
+        shown.said_until("Ctrl-C")
+        address = shown.said_until(r"http://127\.0\.0\.1:\d+")[0]
+        token = shown.said_until(r"as operator +(bai_\S+)")[1]
+        before = simulated_now(address)
+        until(lambda: simulated_now(address) > before, "time has passed")
+        who = {"Authorization": f"Bearer {token}"}
+        orders = f"{address}/api/v1/clusters/dgx/suspend"
         assert requests.post(orders, timeout=60).status_code == 403
         assert requests.post(orders, headers=who, timeout=60).status_code == 200
-        process.send_signal(number)
-        rest = process.stdout.read() if process.stdout is not None else ""
-        assert process.wait(60) == 0, rest
-        assert list(tmp_path.iterdir()) == []
+        shown.process.send_signal(number)
+        shown.leaves_nothing()
     finally:
-        process.kill()
+        shown.process.kill()
 
 
 def test_it_can_be_ended_before_it_is_shown(tmp_path: Path) -> None:
-    process = started(tmp_path)
+    shown = Shown(tmp_path)
     try:
-        said_until(process, "gone through")
-        process.send_signal(signal.SIGTERM)
-        assert process.wait(60) == 0
-        assert list(tmp_path.iterdir()) == []
+        shown.said_until("gone through")
+        shown.process.send_signal(signal.SIGTERM)
+        shown.leaves_nothing()
+        assert "Ctrl-C" not in shown.said()
     finally:
-        process.kill()
+        shown.process.kill()
 
 
 def test_a_signal_waits_for_a_git_that_writes(tmp_path: Path) -> None:
     """One that is killed writes on for a moment, while its files are removed."""
-    process = started(tmp_path, _SIGNAL_BEFORE_GIT + _PROGRAM)
+    shown = Shown(tmp_path, f"{CHANGES}:signal_before_git")
     try:
-        assert "git has written" in said_until(process, "git has written")
-        assert process.wait(60) == 0
-        assert list(tmp_path.iterdir()) == []
+        shown.said_until("git has written")
+        shown.leaves_nothing()
     finally:
-        process.kill()
+        shown.process.kill()
 
 
 def test_it_is_beside_nothing_real(tmp_path: Path) -> None:
