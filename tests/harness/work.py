@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import itertools
+import functools
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -16,22 +16,25 @@ OURS = tuple(f"{ROOT / package}/" for package in ("bai", "planner", "providers",
 Count = Callable[[Callable[[], object]], int]
 
 
-def instructions(do: Callable[[], object]) -> int:
-    """Of our own code, in this thread and those that it starts, while it does `do`, which takes a hundred
-    times as long. Libraries have caches, and clear away when it occurs to the interpreter: theirs do not
-    count, nor does what C code does."""
-    count = itertools.count()  # Threads share it: a step of it is one instruction of theirs.
+class _Anything:
+    """Has an `__init__` that takes whatever it is given, and says None: a tracing function then stays."""
 
-    def local(frame: FrameType, event: str, argument: Any) -> Any:
-        if event == "opcode":
-            next(count)
-        return local
+    def __new__(cls) -> _Anything:
+        return object.__new__(cls)
+
+
+def instructions(do: Callable[[], object]) -> int:
+    """Of our own code, and its returns, in this thread and those that it starts, while it does `do`, which
+    takes some fifty times as long. Libraries have caches, and clear away when it occurs to the interpreter:
+    theirs do not count, nor does what C code does."""
+    # What Python calls at each instruction is all C code, which counts, and makes no instructions of its own.
+    count = functools.lru_cache(maxsize=0)(_Anything().__init__)  # type: ignore[misc]
 
     def begin(frame: FrameType, event: str, argument: Any) -> Any:
         if not frame.f_code.co_filename.startswith(OURS):
             return None
         frame.f_trace_opcodes, frame.f_trace_lines = True, False
-        return local
+        return count
 
     before = sys.gettrace()
     threading.settrace(begin)
@@ -41,7 +44,7 @@ def instructions(do: Callable[[], object]) -> int:
     finally:
         sys.settrace(before)
         threading.settrace(None)  # type: ignore[arg-type]
-    return next(count)
+    return count.cache_info().misses
 
 
 def just_do(do: Callable[[], object]) -> int:
@@ -57,3 +60,11 @@ def instructions_per_pair(work: Callable[[int], int], size: int) -> float:
     work(size)  # What is only done the first time, such as imports, does not count.
     one, two, four = (work(size * times) for times in (1, 2, 4))
     return ((four - two) - 2 * (two - one)) / (6 * size**2)
+
+
+def per_pair(work: Mapping[int, int]) -> float:
+    """The same of the work by number of things, of three numbers that are equally far apart: so there is less
+    to be done, as the smallest cluster may be nearly as large as the largest."""
+    small, middle, large = sorted(work)
+    assert large - middle == middle - small
+    return (work[large] - 2 * work[middle] + work[small]) / (2 * (middle - small) ** 2)

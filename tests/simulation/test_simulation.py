@@ -22,7 +22,7 @@ from tests.simulation.simulation import Life
 
 SEEDS = int(os.environ.get("BAI_SIM_SEEDS", "500"))
 QUICK_SEEDS = 4
-"""These find what is planted, and come upon all that the tests below ask for."""
+"""Few, in which all comes up that the tests below ask for; the others are not left out of `make test`."""
 USUAL_SEEDS = 50
 CHUNK = 25
 SERVER_SEEDS = 8

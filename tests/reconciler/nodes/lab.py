@@ -22,7 +22,7 @@ from reconciler.plan.plan_request import PlanRequest
 from reconciler.values.plan import Plan
 from reconciler.values.plan_options import PlanOptions
 from reconciler.values.results import ApplyEvent, ApplyResult
-from reconciler.values.state import Actual
+from reconciler.values.state import Actual, Desired
 from schemas.kinds.cluster import Cluster
 from tests.reconciler.lab import BASE, NODE, Lab
 
@@ -62,17 +62,17 @@ class NodeLab(Lab):
         others = (NODE.format(name=each) for each in self.names if each != name)
         self.write({"nodes": "---".join([*others, document])})
 
-    def endpoints(self) -> dict[str, Endpoint]:
-        desired = self.desired()
+    def endpoints(self, desired: Desired | None = None) -> dict[str, Endpoint]:
+        desired = desired or self.desired()
         cluster = desired.resources["Cluster/here"]
         assert isinstance(cluster, Cluster)
         return {each.name: each for each in endpoints(desired.nodes, cluster.spec)}
 
     def actual(self, *, offline: bool = False, check: bool = False) -> Actual:
         found = super().actual()
-        provisioner = None if offline else lambda: self.provisioner
+        desired, provisioner = self.desired(), None if offline else lambda: self.provisioner
         provision_status = node_status.provision_status(
-            self.desired(), self.endpoints().values(), found.provision_records, provisioner
+            desired, self.endpoints(desired).values(), found.provision_records, provisioner
         )
         found = replace(found, provision_status=provision_status)
         return node_status.add_role_checks(found, self.provisioner) if check else found

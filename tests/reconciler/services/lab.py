@@ -14,7 +14,7 @@ from reconciler.values.services.pattern import replica_ref
 from reconciler.values.services.readiness import Readiness
 from reconciler.values.services.status import ServiceStatus
 from reconciler.values.state import Actual
-from tests.reconciler.lab import BASE
+from tests.reconciler.lab import BASE, Lab
 from tests.reconciler.nodes.lab import NodeLab
 
 WARM_UP = 10.0
@@ -69,10 +69,9 @@ class ServiceLab(NodeLab):
         result = self.apply(plan)
         assert result.ok, [each for each in result.results if each.outcome != "done"]
         self.world.clock.sleep(seconds)
-        seen = self.actual()
-        there = [each for each in self.replicas() if not seen.existing[each].away]
-        ready = sum(each in seen.readiness and seen.readiness[each].ready for each in there)
-        self.watched.append((ready, len(self.replicas())))
+        seen, replicas = Lab.actual(self), self.replicas()
+        answers = self.readiness(seen, [each for each in replicas if not seen.existing[each].away])
+        self.watched.append((sum(each.ready for each in answers.values()), len(replicas)))
         return plan
 
     def settle(self, most: int = 60) -> Plan:

@@ -172,12 +172,12 @@ def test_a_session_that_stays_keeps_its_node_and_the_replicas_there_are_left_alo
     lab.settle()
     (there,) = [name for name, node in lab.replicas().items() if node == home]
     lab.write({"profile": profile(swappiness=2)})
-    for _ in range(15):
+    for _ in range(8):
         lab.turn()
     assert {name: node.provisioned for name, node in lab.machines.nodes.items()}[home] == 1
     assert there in lab.replicas(), "to move it would not help the node"
     lab.drop("a")
-    for _ in range(15):
+    for _ in range(8):
         lab.turn()
     assert {node.provisioned for node in lab.machines.nodes.values()} == {2}
 
