@@ -216,8 +216,8 @@ class FollowedDocuments:
 def first_commit(tracker: RevisionTracker, pinned: str = "", *, approval: bool = False) -> str:
     """The commit to begin with: what counts now, or, when that cannot be used, the last good one, which with
     `approval` counts before what came since. Raises BaiError when neither can."""
-    if approval and not pinned and tracker.last_good_commit:
-        return tracker.last_good_commit
+    if approval and not pinned and (good := tracker.last_good_commit):
+        return good
     commit, _ = tracker.select_commit(pinned)
     try:
         tracker.verify_trust(commit)

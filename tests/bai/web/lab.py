@@ -81,6 +81,13 @@ def _portal() -> BlockingPortal:
     return portal
 
 
+def asking(app: FastAPI, **options: Any) -> TestClient:
+    """Somebody who asks it, by the event loop of all labs."""
+    made = TestClient(app, **options)
+    made.portal = _portal()
+    return made
+
+
 def waiting(app: FastAPI) -> FastAPI:
     """The same, whose pages wait for what is planned, however busy this machine is."""
     app.state.planning.patience = PATIENCE
@@ -115,8 +122,7 @@ class Lab:
         self.hub.add(self.loop)
         ears = WebhookVerifier(secret) if secret else None
         self.app: FastAPI = waiting(create_app(self.hub, access or StaticAccess(doors()), ears))
-        self.client = TestClient(self.app)
-        self.client.portal = _portal()
+        self.client = asking(self.app)
 
     def write(self, name: str, text: str) -> None:
         (self.folder / f"{name}.yaml").write_text(text)

@@ -8,7 +8,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from fastapi.testclient import TestClient
 
 from bai.web.app import create_app
 from bai.web.auth.roles import StaticAccess
@@ -22,7 +21,7 @@ from reconciler.controller.standby import StandbyFollower, StandbyPublisher, rea
 from reconciler.gitops.directives import read_directives
 from reconciler.values.clock import VirtualClock
 from reconciler.workspace.workspace import Workspace
-from tests.bai.web.lab import PATIENCE, Lab, bearer, doors
+from tests.bai.web.lab import PATIENCE, Lab, asking, bearer, doors
 from tests.reconciler.lab import session
 
 HERE = "/api/v1/clusters/here"
@@ -49,7 +48,7 @@ class StandbyServer:
         self.follower = StandbyFollower(self.loop, self.hub.publish_pass)
         self.loop.stand_by = self.follower.follow
         self.leader = elect(self.loop, "second", self.awake)
-        self.client = TestClient(create_app(self.hub, StaticAccess(doors())))
+        self.client = asking(create_app(self.hub, StaticAccess(doors())))
 
     def get(self, path: str, token: str = "viewer") -> Any:
         answer = self.client.get(path, headers=bearer(token))

@@ -18,7 +18,7 @@ from bai.web.apps.gate import create_gate
 from bai.web.auth.roles import Access, Principal, Role, RoleBinding, StaticAccess
 from bai.web.auth.static_tokens import TokenAuthenticator, hash_of
 from reconciler.values.apps.app import App
-from tests.bai.web.lab import WHO, Lab
+from tests.bai.web.lab import WHO, Lab, asking
 
 PANEL = "https://panel.test"
 HOST = "jupyter--own--p.apps.example"
@@ -193,8 +193,7 @@ class Browser:
     panel: TestClient = field(init=False)
 
     def __post_init__(self) -> None:
-        self.panel = TestClient(self.lab.app, base_url=PANEL, follow_redirects=False)
-        self.panel.portal = self.lab.client.portal
+        self.panel = asking(self.lab.app, base_url=PANEL, follow_redirects=False)
 
     def log_in(self, who: str) -> None:
         said = {"Sec-Fetch-Site": "same-origin"}

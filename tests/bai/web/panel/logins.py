@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from fastapi.testclient import TestClient
 
-from tests.bai.web.lab import Lab
+from tests.bai.web.lab import Lab, asking
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
 
 
 def browser(lab: Lab) -> TestClient:
-    made = TestClient(lab.app, base_url="http://panel.test", follow_redirects=False)
-    made.portal = lab.client.portal
+    made = asking(lab.app, base_url="http://panel.test", follow_redirects=False)
     return made
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.bai.web.lab import Lab
+from tests.bai.web.lab import Lab, asking
 from tests.bai.web.panel.markup import check_names, check_policy, parsed
 from tests.reconciler.lab import session
 
@@ -32,8 +32,7 @@ def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TestClient]:
     lab.write("ada", USER)
     lab.once()
     lab.once()
-    made = TestClient(lab.app, base_url="http://panel.test", follow_redirects=False)
-    made.portal = lab.client.portal
+    made = asking(lab.app, base_url="http://panel.test", follow_redirects=False)
     assert made.post("/login", data={"credential": "viewer"}, headers=SAME).status_code == 303
     yield made
     lab.close()

@@ -3,6 +3,7 @@ whoever has a link or an old address."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -11,12 +12,30 @@ import pytest
 from starlette.requests import Request
 
 from bai.web.panel.access.cookies import CookieSealer, read_cookie
-from tests.bai.web.panel.login.visitors import PANEL, SAME, LoginLab, query_of
+from tests.bai.web.panel.login.visitors import PANEL, SAME, USERS, LoginLab, query_of
 from tests.bai.web.panel.markup import check_policy, parsed
 from tests.bai.web.panel.rendering import HOSTILE
 
 HERE = "/clusters/here/sessions"
 ELSEWHERE = "this login was begun in another browser"
+
+
+@pytest.fixture(scope="module")
+def shared_lab(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LoginLab]:
+    made = LoginLab(tmp_path_factory.mktemp("login"))
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def lab(shared_lab: LoginLab) -> LoginLab:
+    """Its provider knows nothing of what others did before."""
+    browsers = shared_lab.provider.browsers
+    browsers.users.clear()
+    browsers.users.update(USERS)
+    browsers.errors.clear()
+    shared_lab.provider.changes = {}
+    return shared_lab
 
 
 def changed(address: str, **query: str) -> str:

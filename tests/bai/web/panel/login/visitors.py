@@ -14,7 +14,7 @@ from fastapi.testclient import TestClient
 
 from bai.web.auth.access_file import WatchedAccessFile
 from bai.web.auth.static_tokens import hash_of
-from tests.bai.web.lab import PATIENCE, Lab
+from tests.bai.web.lab import PATIENCE, Lab, asking
 from tests.lab.identity_provider import IdentityProviderLab
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
@@ -54,8 +54,7 @@ class LoginLab(Lab):
         fresh.replace(self.access_file)
 
     def browser(self, address: str = PANEL, **headers: str) -> TestClient:
-        made = TestClient(self.app, base_url=address, follow_redirects=False, headers=headers)
-        made.portal = self.client.portal
+        made = asking(self.app, base_url=address, follow_redirects=False, headers=headers)
         return made
 
     def begin(self, visitor: TestClient, next_path: str = "/") -> str:

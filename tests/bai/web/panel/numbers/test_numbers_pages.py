@@ -17,7 +17,7 @@ from reconciler.controller.figure_recorder import FigureRecorder
 from reconciler.observe.shared_usage import SharedUsage
 from reconciler.values.figures.pass_figures import KINDS
 from reconciler.values.figures.recorded import HOUR, MINUTE, key_of
-from tests.bai.web.lab import Lab, bearer
+from tests.bai.web.lab import Lab, asking, bearer
 from tests.bai.web.panel.rendering import (
     LABELLED_NODE,
     SECRET,
@@ -52,8 +52,7 @@ def recorded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lab]:
 
 
 def visitor(lab: Lab, token: str = "viewer") -> TestClient:
-    made = TestClient(lab.app, base_url="http://panel.test", follow_redirects=False)
-    made.portal = lab.client.portal
+    made = asking(lab.app, base_url="http://panel.test", follow_redirects=False)
     if token:
         assert made.post("/login", data={"credential": token}, headers=SAME).status_code == 303
     return made

@@ -12,17 +12,19 @@ from bai.web.app import create_app
 from bai.web.auth.roles import StaticAccess
 from bai.web.cluster_loops import ClusterLoops
 from bai.web.panel.plans.commit_reviews import CommitReviews
-from providers.fake import FakeProvider, VirtualClock, World
+from providers.fake import FakeProvider
 from reconciler.controller.loop import Loop
 from reconciler.controller.loop_options import LoopOptions
 from reconciler.gitops.document_source import FollowedDocuments, first_commit
 from reconciler.gitops.remote import Remote
 from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
+from reconciler.store.store import Store
 from reconciler.trust.gate import TrustGate
 from reconciler.workspace.workspace import Workspace
-from tests.bai.web.lab import Lab, _portal, doors, waiting
+from tests.bai.web.lab import Lab, asking, doors, waiting
+from tests.bai.web.panel.begun import COPY, STORE, begin
 from tests.reconciler.gitops.repositories import Pair
-from tests.reconciler.lab import BASE, NODE, new_store, session
+from tests.reconciler.lab import BASE, NODE, session
 
 SAME = {"Sec-Fetch-Site": "same-origin"}
 GPU = "resources: {cpu: 2, memory: 1GiB, cuda.device: 1}"
@@ -33,33 +35,29 @@ class FollowingLab(Lab):
 
     def __init__(self, folder: Path, *, approval: bool = True, gate: TrustGate | None = None) -> None:
         self.lines: list[str] = []
-        self.world = World(VirtualClock(1_800_000_000.0))
         nodes = "---".join(NODE.format(name=name) for name in ("n1", "n2"))
         first = {"base.yaml": BASE, "nodes.yaml": nodes, "a.yaml": session("a", GPU)}
-        self.pair = Pair(folder / "forge", {**first, "b.yaml": session("b", GPU)})
-        self.remote = Remote(str(self.pair.bare), folder / "state" / "copy.git")
-        path = folder / "state" / "store.db"
-        store = new_store(path)
-        follow = RevisionTracker(TrackedRef(self.remote, "main"), store, "here")
-        source = follow.source(first_commit(follow))
+        files = {**first, "b.yaml": session("b", GPU)}
+        self.pair = Pair(folder / "forge", files)
+        state, url = folder / "state", str(self.pair.bare)
+        self.world = begin(tuple(files.items()), state, url)
+        self.remote = Remote(url, state / COPY)
+        store = Store.open(state / STORE)
+        follow = RevisionTracker(TrackedRef(self.remote, "main"), store, "here", gate=gate)
+        source = follow.source(first_commit(follow, approval=True))
         self.workspace = Workspace.at(source, cluster="here", state=store, clock=self.world.clock)
         self.workspace.provider = FakeProvider(self.world)
         self.hub = ClusterLoops()
-        documents = FollowedDocuments(follow, approval=False)
+        documents = FollowedDocuments(follow, approval=approval)
         self.loop = Loop(self.workspace, LoopOptions("loop", 30), log=self.lines.append, documents=documents)
         self.hub.add(self.loop)
-        self.once()
-        self.once()
-        documents._approval, follow.gate = approval, gate
-        if approval:
-            self.once()
+        assert self.once(), self.lines
         self.serve()
 
     def serve(self) -> None:
         """Anew: what the environment says counts now."""
         self.app = waiting(create_app(self.hub, StaticAccess(doors())))
-        self.client = TestClient(self.app)
-        self.client.portal = _portal()
+        self.client = asking(self.app)
 
     @property
     def reviews(self) -> CommitReviews:
@@ -84,8 +82,7 @@ class FollowingLab(Lab):
 
 def visitor(lab: Lab, token: str = "viewer") -> TestClient:
     """A browser that is logged in."""
-    made = TestClient(lab.app, base_url="http://panel.test", follow_redirects=False)
-    made.portal = lab.client.portal
+    made = asking(lab.app, base_url="http://panel.test", follow_redirects=False)
     answer = made.post("/login", data={"credential": token}, headers=SAME)
     assert answer.status_code == 303, answer.text
     return made

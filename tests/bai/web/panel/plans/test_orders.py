@@ -46,28 +46,37 @@ def lab(tmp_path: Path) -> Iterator[FollowingLab]:
     made.close()
 
 
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FollowingLab]:
+    """To which nobody gives an order."""
+    made = FollowingLab(tmp_path_factory.mktemp("still"))
+    yield made
+    assert orders(made) == Directives()
+    made.close()
+
+
 def orders(lab: Lab) -> Directives:
     return read_directives(lab.loop.workspace.store, "here")
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_each_order_needs_its_role_for_all_projects(lab: FollowingLab, order: str) -> None:
-    known = opened(visitor(lab, "admin"), "main")
+def test_each_order_needs_its_role_for_all_projects(still: FollowingLab, order: str) -> None:
+    known = opened(visitor(still, "admin"), "main")
     fields = {key: value for key, value in fields_of(known, "rollback").items() if key != "token"}
     for token in ("viewer", "ours", "operator-of-p", *(["operator"] if order == "rollback" else [])):
-        browser = visitor(lab, token)
+        browser = visitor(still, token)
         answer = send(browser, order, token=token_of(browser), why="x", **fields)
         assert answer.status_code == 403, token
-    stranger = lab.client.post(
+    stranger = still.client.post(
         f"/clusters/here/orders/{order}", data={"why": "x", **fields}, headers=SAME, follow_redirects=False
     )
     assert stranger.status_code == 303 and stranger.headers["location"].startswith("/login")
-    assert orders(lab) == Directives()
+    assert orders(still) == Directives()
 
 
 @pytest.mark.parametrize("order", ORDERS)
-def test_what_was_not_sent_by_a_page_of_this_login_orders_nothing(lab: FollowingLab, order: str) -> None:
-    browser, other = visitor(lab, "admin"), visitor(lab, "admin")
+def test_what_was_not_sent_by_a_page_of_this_login_orders_nothing(still: FollowingLab, order: str) -> None:
+    browser, other = visitor(still, "admin"), visitor(still, "admin")
     page = opened(browser, "main")
     fields = {**fields_of(page, "rollback"), "why": "x"}
     for token in ("", "0" * 64, token_of(other)):
@@ -75,16 +84,16 @@ def test_what_was_not_sent_by_a_page_of_this_login_orders_nothing(lab: Following
     for headers in ({"Sec-Fetch-Site": "cross-site"}, {"Origin": "http://evil.test"}, {}):
         answer = browser.post(f"/clusters/here/orders/{order}", data=fields, headers=headers)
         assert answer.status_code == 403
-    assert orders(lab) == Directives()
+    assert orders(still) == Directives()
 
 
-def test_forms_stand_where_the_role_may_and_nowhere_else(lab: FollowingLab) -> None:
+def test_forms_stand_where_the_role_may_and_nowhere_else(still: FollowingLab) -> None:
     for token, shown, hidden in (
         ("viewer", (), ("suspend", "reconcile", "approve", "rollback", "resume")),
         ("operator", ("suspend", "reconcile", "approve"), ("rollback", "resume")),
         ("admin", ("suspend", "reconcile", "approve", "rollback"), ("resume",)),
     ):
-        browser = visitor(lab, token)
+        browser = visitor(still, token)
         pages = "".join(browser.get(f"/clusters/here/{each}").text for each in ("plan", "history", "reviews"))
         pages += opened(browser, "main")
         for order in shown:

@@ -37,6 +37,14 @@ def lab(tmp_path: Path) -> Iterator[FollowingLab]:
     made.close()
 
 
+@pytest.fixture(scope="module")
+def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[FollowingLab]:
+    """Which tests leave as it is."""
+    made = FollowingLab(tmp_path_factory.mktemp("still"))
+    yield made
+    made.close()
+
+
 def page_of(lab: FollowingLab, where: str, browser: TestClient | None = None, **asked: Any) -> str:
     browser = browser or visitor(lab)
     answer = browser.get(f"/clusters/here/{where}", params=asked, follow_redirects=True)
@@ -131,21 +139,23 @@ def test_hostile_names_and_messages_stay_text(lab: FollowingLab) -> None:
         ("#0", 404), ("#9999999999", 404), (ATTACK, 404),
     ],
 )  # fmt: skip
-def test_what_is_not_there_is_said(lab: FollowingLab, named: str, status: int) -> None:
+def test_what_is_not_there_is_said(still: FollowingLab, named: str, status: int) -> None:
+    browser = visitor(still)
     for address in ("review", "compare"):
         asked = {"commit": named} if address == "review" else {"to": named}
-        answer = visitor(lab).get(f"/clusters/here/{address}", params=asked)
+        answer = browser.get(f"/clusters/here/{address}", params=asked)
         assert answer.status_code == status and "<img" not in answer.text, address
         check_policy(parsed(answer.text))
 
 
-def test_these_pages_are_for_who_sees_all_projects(lab: FollowingLab) -> None:
+def test_these_pages_are_for_who_sees_all_projects(still: FollowingLab) -> None:
+    some = [visitor(still, token) for token in ("ours", "operator-of-p")]
     for page in ("reviews", "review?commit=main", "compare?to=main", "history", "history/here-1", "plan"):
-        for token in ("ours", "operator-of-p"):
-            assert visitor(lab, token).get(f"/clusters/here/{page}").status_code == 403
-        away = lab.client.get(f"/clusters/here/{page}", follow_redirects=False)
+        for browser in some:
+            assert browser.get(f"/clusters/here/{page}").status_code == 403
+        away = still.client.get(f"/clusters/here/{page}", follow_redirects=False)
         assert away.status_code == 303 and away.headers["location"].startswith("/login")
-    text = visitor(lab, "ours").get("/clusters/here").text
+    text = visitor(still, "ours").get("/clusters/here").text
     assert "/reviews" not in text
 
 

@@ -25,9 +25,11 @@ from reconciler.gitops.remote import Remote
 from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.proposals.values import Person
 from reconciler.sources.git_command import GitLogin
+from reconciler.store.store import Store
 from reconciler.trust.gate import TrustGate
 from reconciler.workspace.workspace import Workspace
-from tests.bai.web.lab import doors, waiting
+from tests.bai.web.lab import asking, doors, waiting
+from tests.bai.web.panel.begun import COPY, STORE, begin
 from tests.reconciler.gitops.repositories import Pair, git
 from tests.reconciler.lab import BASE, NODE, new_store, session
 
@@ -109,16 +111,17 @@ class Office:
     def __post_init__(self) -> None:
         self._patch = pytest.MonkeyPatch()
         self.pair = Pair(self.folder, {} if self.push_to else self.files)
-        if self.push_to:
-            git(self.pair.work, "remote", "set-url", "origin", self.push_to)
-            self.push(self.files)
-        if self.ref != "main":
-            git(self.pair.bare, "tag", self.ref, "main")
-        self.remote = Remote(self.url or str(self.pair.bare), self.folder / "state" / "copy", self.login)
-        store = new_store(self.folder / "state" / "store.db")
+        state = self.folder / "state"
+        if self.push_to or self.ref != "main":
+            self._reach()
+            self.world = World(VirtualClock(1_800_000_000.0))
+            store = new_store(state / STORE)
+        else:
+            self.world = begin(tuple(self.files.items()), state, self.url or str(self.pair.bare))
+            store = Store.open(state / STORE)
+        self.remote = Remote(self.url or str(self.pair.bare), state / COPY, self.login)
         tracker = RevisionTracker(TrackedRef(self.remote, self.ref), store, "here", gate=self.gate)
-        source = tracker.source(first_commit(tracker))
-        self.world = World(VirtualClock(1_800_000_000.0))
+        source = tracker.source(first_commit(tracker, approval=True))
         workspace = Workspace.at(source, cluster="here", state=store, clock=self.world.clock)
         # Workspaces whose nodes are others open a provider of their own.
         self._patch.setattr("providers.registry.open_provider", lambda *_, **__: FakeProvider(self.world))
@@ -131,6 +134,14 @@ class Office:
         self.app = waiting(create_app(self.hub, StaticAccess(doors()), options=options))
         assert self.once(), self.lines
 
+    def _reach(self) -> None:
+        """A forge elsewhere, and a tag."""
+        if self.push_to:
+            git(self.pair.work, "remote", "set-url", "origin", self.push_to)
+            self.push(self.files)
+        if self.ref != "main":
+            git(self.pair.bare, "tag", self.ref, "main")
+
     def push(self, files: dict[str, str | None]) -> str:
         commit = self.pair.commit(files)
         self.pair.push()
@@ -141,7 +152,7 @@ class Office:
         return self.loop.once()
 
     def person(self, token: str) -> Visitor:
-        client = TestClient(self.app, base_url="http://panel.test", follow_redirects=False)
+        client = asking(self.app, base_url="http://panel.test", follow_redirects=False)
         client.post("/login", data={"credential": token}, headers=SAME)
         found = re.search(r'name="token" value="([0-9a-f]{64})"', client.get("/clusters/here").text)
         return Visitor(client, found[1] if found else "")
