@@ -356,8 +356,8 @@ spec:
 
 
 def settled(lab: Lab) -> None:
-    """After passes enough for a rollout, and one that sees its end."""
-    for _ in range(12):
+    """After passes enough for a rollout, which takes four, and ones that see its end."""
+    for _ in range(6):
         lab.once()
 
 

@@ -67,7 +67,7 @@ def ask(lab: Lab) -> None:
 
 
 def test_nobody_plans_or_counts_again_while_nothing_changes(lab: Lab, made: Counter[str]) -> None:
-    for _ in range(3):
+    for _ in range(2):
         ask(lab)
         assert made == {"capacities": 1, "group_views": 1, "repartitions": 1}
         assert lab.once() and made["prepare"] == 0

@@ -113,4 +113,4 @@ def test_it_is_no_work_for_each_pair_of_sessions() -> None:
             asked = SessionListQuery(q="s", sort="gpus", phase="pending,running", selector="!none")
             return instructions(lambda: session_list(view, asked))
 
-    assert instructions_per_pair(work, 40) <= 0.2
+    assert instructions_per_pair(work, 16) <= 0.2

@@ -26,7 +26,7 @@ from tests.harness.work import Count, instructions, instructions_per_pair, just_
 
 MOST = 0.2
 """Instructions for each pair, as in the API's test of growth."""
-SESSIONS, NODES = 32, 8
+SESSIONS, NODES = 16, 4
 PAGES: Mapping[str, Callable[[PassView], object]] = {
     "projects": project_list,
     "project": lambda view: project_page(view, "p"),

@@ -216,8 +216,8 @@ def test_a_day_is_shown_as_it_was(tmp_path: Path) -> None:
     lab.once()
     begin = lab.world.clock.now()
     truth: dict[float, int] = {}
-    for step in range(24 * 2):
-        wanted = 1 + (step // 6) % 4
+    for step in range(24):
+        wanted = 1 + (step // 3) % 4
         for at in range(1, 4):
             name = f"s{at}"
             path = lab.folder / f"{name}.yaml"
@@ -227,7 +227,7 @@ def test_a_day_is_shown_as_it_was(tmp_path: Path) -> None:
                 path.unlink()
         lab.once()
         lab.once()
-        lab.world.clock.sleep(1740)
+        lab.world.clock.sleep(3540)
         lab.once()
         truth[lab.world.clock.now()] = wanted
     now = lab.world.clock.now()

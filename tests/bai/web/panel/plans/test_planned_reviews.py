@@ -127,7 +127,7 @@ def test_a_review_stays_while_it_is_made_anew_and_orders_wait_for_the_new_one(
 
 def test_many_commits_of_one_visitor_are_not_planned_all(lab: HeldLab) -> None:
     ada = visitor(lab)
-    commits = [lab.push({"c.yaml": session(f"c{number}", GPU)}, f"b{number}") for number in range(12)]
+    commits = [lab.push({"c.yaml": session(f"c{number}", GPU)}, f"b{number}") for number in range(8)]
     lab.once()
     for commit in commits:
         assert "planned" in page_of(ada, commit)
@@ -152,7 +152,7 @@ def test_what_is_remembered_between_reviews_changes_none_of_them(lab: HeldLab) -
     names = [f"b{number}" for number in range(len(changes))]
     for name, change in zip(names, changes, strict=True):
         lab.push(change, name)
-    for turn in range(3):
+    for turn in range(2):
         lab.once()
         workspace = lab.loop.workspace
         for name in names:

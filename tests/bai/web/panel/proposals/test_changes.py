@@ -12,7 +12,7 @@ import pytest
 from bai.web.routes.directives import give_order
 from reconciler.trust.gate import TrustGate
 from tests.bai.web.panel.proposals.office import FILES, SAME, Office, allowed, hidden
-from tests.providers.forge_stand_in import REFUSALS, forge_server
+from tests.providers.forge_stand_in import REFUSALS, Forge, forge_server
 from tests.reconciler.lab import session
 
 
@@ -43,6 +43,30 @@ def still(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Office]:
     yield made
     assert made.branches() == {"main"} and made.git("rev-list", "--count", "main") == "1"
     made.close()
+
+
+@pytest.fixture(scope="module")
+def office_of_forge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Office, Forge]]:
+    """Whose changes are branches that a forge is asked to take."""
+    folder = tmp_path_factory.mktemp("forged")
+    url, settings = "https://forge.example/o/n.git", folder / "gitconfig"
+    settings.write_text(f'[url "{folder / "forge.git"}"]\n  insteadOf = {url}\n')
+    with pytest.MonkeyPatch.context() as patch, forge_server() as forge:
+        patch.setenv("GIT_CONFIG_GLOBAL", str(settings))
+        told = allowed("branch", forge=f"{forge.url}/api/v1", forge_token="t0ken")
+        office = Office(folder, told, url=url)
+        yield office, forge
+        office.close()
+
+
+@pytest.fixture
+def forged(office_of_forge: tuple[Office, Forge]) -> Iterator[tuple[Office, Forge]]:
+    """Nobody has changed anything there."""
+    office, forge = office_of_forge
+    yield office, forge
+    forge.asked.clear()
+    for branch in office.branches() - {"main"}:
+        office.git("update-ref", "-d", f"refs/heads/{branch}")
 
 
 def test_a_session_is_written_looked_at_committed_and_runs(office: Office) -> None:
@@ -176,26 +200,22 @@ def test_a_tag_takes_no_change_and_the_page_says_so(tmp_path: Path, mode: str) -
     [(201, "https://forge.example/o/n/pulls/3"), *((status, said[:50]) for status, said in REFUSALS.items())],
 )
 def test_a_branch_gets_a_pull_request_where_the_forge_takes_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, status: int, said: str
+    forged: tuple[Office, Forge], status: int, said: str
 ) -> None:
-    url, settings = "https://forge.example/o/n.git", tmp_path / "gitconfig"
-    settings.write_text(f'[url "{tmp_path / "forge.git"}"]\n  insteadOf = {url}\n')
-    monkeypatch.setenv("GIT_CONFIG_GLOBAL", str(settings))
-    with forge_server() as forge:
-        forge.answer = status, {"html_url": "https://forge.example/o/n/pulls/3"}
-        if status in REFUSALS:
-            forge.answer = status, {"message": REFUSALS[status]}
-        told = allowed("branch", forge=f"{forge.url}/api/v1", forge_token="t0ken")
-        office = Office(tmp_path, told, url=url)
-        ada = office.person("operator")
-        commit = ada.change(action="node", target="Node/n1", value="cordoned")
-        page = ada.get(f"changes/{commit}").text
-        assert said in page and "t0ken" not in page
-        ((path, _, body),) = forge.asked
-        assert path == "/api/v1/repos/o/n/pulls" and body["base"] == "main"
-        assert body["head"] == "bai/operator/cordon-node-n1" and body["title"] == "Cordon Node/n1"
-        assert body["body"].startswith("Reason: because") and "operator" in body["body"]
-        office.close()
+    office, forge = forged
+    forge.answer = status, {"html_url": "https://forge.example/o/n/pulls/3"}
+    if status in REFUSALS:
+        forge.answer = status, {"message": REFUSALS[status]}
+    ada = office.person("operator")
+    page = ada.look(action="node", target="Node/n1", value="cordoned")
+    # By its reason another commit than the one before, also within a second.
+    commit = ada.commit(page, reason=f"because of {status}").headers["location"].rpartition("/")[2]
+    page = ada.get(f"changes/{commit}").text
+    assert said in page and "t0ken" not in page
+    ((path, _, body),) = forge.asked
+    assert path == "/api/v1/repos/o/n/pulls" and body["base"] == "main"
+    assert body["head"] == "bai/operator/cordon-node-n1" and body["title"] == "Cordon Node/n1"
+    assert body["body"].startswith(f"Reason: because of {status}") and "operator" in body["body"]
 
 
 def test_where_commits_must_be_signed_it_goes_to_a_branch(tmp_path: Path) -> None:
