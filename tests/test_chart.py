@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
-import subprocess
-import sys
+import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ import pytest
 import yaml
 
 from bai import __version__
+from tests.bai.conftest import Repo
 from tests.lab.helm import CHART, Helm
 from tests.lab.wheels import ROOT
 
@@ -173,7 +173,7 @@ def test_an_ingress_may_end_tls_of_apps(helm: Helm) -> None:
 
 @pytest.mark.parametrize("values", [PLAIN, VARIED], ids=["plain", "varied"])
 def test_bai_takes_the_words_and_files_of_the_chart(
-    helm: Helm, tmp_path: Path, values: dict[str, Any]
+    helm: Helm, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, values: dict[str, Any]
 ) -> None:
     documents = helm.rendered(values)
     files = only(documents, "ConfigMap")["data"]
@@ -181,11 +181,10 @@ def test_bai_takes_the_words_and_files_of_the_chart(
         (tmp_path / name).write_text(text)
     (container,) = only(documents, "Deployment")["spec"]["template"]["spec"]["containers"]
     words = [word.replace("/etc/bai/configuration", str(tmp_path)) for word in container["args"]]
-    done = subprocess.run(
-        [sys.executable, "-m", "bai", *words, "--check"], cwd=tmp_path, check=False,
-        capture_output=True, text=True, env={"HOME": str(tmp_path)},
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+    monkeypatch.chdir(tmp_path)
+    for name in os.environ.keys() - {"PATH"}:
+        monkeypatch.delenv(name)
+    Repo(tmp_path, {"HOME": str(tmp_path)}).ok(*words, "--check")
     from reconciler.sources.owner_stores import load_owner_stores
 
     load_owner_stores(tmp_path / "secret-stores.yaml", [], final=True)

@@ -36,12 +36,14 @@ WRONG_ARROWS = {
 
 
 def test_the_contracts_catch_wrong_arrows(tmp_path: Path) -> None:
-    """The same contracts fail, over the same modules with these imports alone, and name each of them."""
+    """The same contracts fail, over the same packages with these imports alone, and name each of them."""
+    deepest = {f"{name.replace('.', '/')}.py" for arrow in WRONG_ARROWS.items() for name in arrow}
     for package in PACKAGES:
         for path in sources(package):
-            copy = tmp_path / path.relative_to(ROOT)
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            copy.write_text("")
+            inside = path.relative_to(ROOT)
+            if path.name == "__init__.py" or len(inside.parts) < 4 or str(inside) in deepest:
+                (tmp_path / inside).parent.mkdir(parents=True, exist_ok=True)
+                (tmp_path / inside).touch()
     for importer, imported in WRONG_ARROWS.items():
         (tmp_path / f"{importer.replace('.', '/')}.py").write_text(f"import {imported}\n")
     (tmp_path / "pyproject.toml").write_text((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -118,6 +120,7 @@ def test_every_promise_of_security_names_its_tests() -> None:
         for path in (ROOT / "tests").rglob("test_*.py")
         for name in re.findall(r"^ *def (test_\w+)", path.read_text(encoding="utf-8"), re.M)
     }
+    every = "\n".join(tests)
     promised = re.findall(r"^\*\*Promised.*?(?=^\*\*Not promised)", text, re.M | re.S)
     in_prose = [part.splitlines()[0] for part in promised if not re.search(r"^- ", part, re.M)]
     assert in_prose == [], "what is promised is a list, each with its tests"
@@ -128,7 +131,8 @@ def test_every_promise_of_security_names_its_tests() -> None:
         assert named, f"no test is named by: {promise}"
         for name in named:
             pattern = re.escape(name).replace(re.escape("..."), ".*")
-            assert any(re.fullmatch(pattern, each) for each in tests), f"there is no {name}"
+            found = name in tests or ("..." in name and re.search(f"^{pattern}$", every, re.M))
+            assert found, f"there is no {name}"
 
 
 @pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "SECURITY.md", "CHANGELOG.md"])

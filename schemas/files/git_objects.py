@@ -42,9 +42,12 @@ def resolve_commit(folder: Path, revision: str) -> str:
 def merge_base(folder: Path, one: str, other: str) -> str:
     """The newest commit that both rest on. Raises CannotRead when a commit is not there, or they share
     none."""
-    first, second = resolve_commit(folder, one), resolve_commit(folder, other)
-    found = git_lines(folder, "merge-base", first, second)
+    named = [f"{each}^{{commit}}" for each in (one, other)]
+    # Before a name, that would be an option.
+    found = None if "-" in (one[:1], other[:1]) else git_lines(folder, "merge-base", *named)
     if not found:
+        resolve_commit(folder, one)
+        resolve_commit(folder, other)
         hint = "a shallow clone lacks what they share: fetch the whole history"
         raise CannotRead(what=f"what {one} and {other} have in common", why="git finds nothing", hint=hint)
     return found[0]

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import re
+import shutil
 from pathlib import Path
 
 import pytest
 
 from providers.fake import FakeProvider, Fault, World
 from tests.bai.conftest import WHO, Repo, Said
-from tests.reconciler.gitops.repositories import git
+from tests.reconciler.gitops.repositories import git, head_of
 from tests.reconciler.lab import BASE, NODE, session
 
 GPU = "resources: {cpu: 1, memory: 1GiB, cuda.device: 1}"
@@ -34,7 +36,17 @@ class Site:
             self.repo.write(f"{name}.yaml", text)
         git(self.repo.root, "add", "--all")
         git(self.repo.root, "commit", "--quiet", "--message", "change")
-        return git(self.repo.root, "rev-parse", "HEAD")
+        return head_of(self.repo.root)
+
+    def copy(self, folder: Path) -> Site:
+        """Another one where the same runs: documents, history, records and kernels."""
+        made = copy.copy(self)
+        made.world = World()
+        made.world.kernels = copy.deepcopy(self.world.kernels)
+        made.world.created = list(self.world.created)
+        made.repo = Repo(folder, {**self.repo.env, "XDG_STATE_HOME": str(folder.parent)})
+        shutil.copytree(self.repo.root, folder)
+        return made
 
     def reviewed(self) -> str:
         """The digest that stands below the review."""
@@ -70,12 +82,20 @@ class Site:
         return said.err
 
 
+@pytest.fixture(scope="module")
+def applied(tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """Which is copied, and which nobody changes."""
+    made = Site(tmp_path_factory.mktemp("reviewed") / "repo")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("providers.registry.open_provider", lambda *a, **k: FakeProvider(made.world))
+        made.repo.ok("apply", "--yes")
+    return made
+
+
 @pytest.fixture
-def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
-    made = Site(tmp_path / "repo")
+def site(applied: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
+    made = applied.copy(tmp_path / "repo")
     monkeypatch.setattr("providers.registry.open_provider", lambda *a, **k: FakeProvider(made.world))
-    made.repo.ok("apply", "--yes")
-    made.world.calls.clear()
     return made
 
 

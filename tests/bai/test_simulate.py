@@ -30,6 +30,7 @@ def here(tmp_path: Path) -> Repo:
     return Repo(tmp_path, {"BAI_STATE": str(tmp_path / "state.db")})
 
 
+@pytest.mark.slow
 def test_the_picture_in_the_docs_is_what_its_command_draws(here: Repo) -> None:
     page = (ROOT / "docs" / "simulate.md").read_text(encoding="utf-8")
     command = re.search(r"\$ bai (simulate .*?)--svg", page, re.DOTALL)

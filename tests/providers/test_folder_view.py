@@ -22,14 +22,14 @@ def giving(*pieces: bytes) -> Callable[[int], bytes]:
     return lambda size: left.pop(0) if left else b""
 
 
-def test_the_first_by_name_are_kept_of_many_thousands(tmp_path: Path) -> None:
-    for number in range(10_000):
+def test_the_first_by_name_are_kept_of_many(tmp_path: Path) -> None:
+    for number in range(1200):
         os.close(os.open(tmp_path / f"f{number:06}", os.O_CREAT))
     folder = opened(tmp_path)
-    found = parse_listing(folder_view.list_folder(folder, 2000))
+    found = parse_listing(folder_view.list_folder(folder, 300))
     os.close(folder)
-    assert found.count == 10_000 and len(found.entries) == 2000
-    assert found.entries[0].name == "f000000" and found.entries[-1].name == "f001999"
+    assert found.count == 1200 and len(found.entries) == 300
+    assert found.entries[0].name == "f000000" and found.entries[-1].name == "f000299"
 
 
 def test_what_does_not_come_whole_leaves_nothing(tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ def test_replicas_hold_no_more_than_their_projects_quota(tmp_path: Path) -> None
         "apiVersion: bai/v1\nkind: Quota\nmetadata: {name: few}\n"
         "spec: {subject: {project: p}, total: {cpu: 2}}\n"
     )
-    lab.write({"quota": quota, "web": service_document("replicas: 1000, update: {surge: 1000}")})
+    lab.write({"quota": quota, "web": service_document("replicas: 200, update: {surge: 200}")})
     for _ in range(4):
         plan = lab.turn()
     assert len([each for each in lab.replicas().values() if each]) == 2

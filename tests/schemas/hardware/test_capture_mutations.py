@@ -15,7 +15,7 @@ from schemas.hardware.importers import UnreadableCapture, import_captures
 from tests.schemas.hardware.captured_machines import KEEPING, Captured, make_captured, untruths
 
 DATA = Path(__file__).parents[2] / "data/topology"
-FEW, MANY = 400, int(os.environ.get("BAI_CAPTURES", "10000"))
+FEW, MANY = 200, int(os.environ.get("BAI_CAPTURES", "10000"))
 SECONDS = 5.0
 """Of processor time for one answer, where an honest one takes a few thousandths."""
 
