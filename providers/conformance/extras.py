@@ -109,7 +109,9 @@ class Extras:
         def cpu_seconds() -> float:
             return next((use.cpu_seconds or 0.0 for use in able.usage() if use.kernel == busy), 0.0)
 
+        started.let_go("busy")
         first = until(cpu_seconds, "it is measured")
+        started.let_go("busy")
         until(lambda: cpu_seconds() > first, "counters grow")
         assert ended not in {use.kernel for use in able.usage()}
 

@@ -18,7 +18,9 @@ from schemas.problems.errors.provider import ProviderError
 
 MIB = 1 << 20
 LISTENS = "echo ready; while :; do sleep 1000 & wait $!; done"
-WAITS = "while ! [ -e go ]; do sleep 0.1; done"
+WAITS = "mkfifo go 2>/dev/null; read -r _ <go"
+"""Until it is let go. A pipe computes nothing meanwhile."""
+WORKS = "i=0; while [ $i -lt 100000 ]; do i=$((i+1)); done"
 CONSOLE = """echo ready
 while read -r line; do
     case $line in
@@ -150,9 +152,9 @@ class StartedKernels:
         return once(self.provider, spec.id, "exited", "lost")
 
     def let_go(self, name: str) -> None:
-        """Make the file that a kernel waits for. The command may end with the kernel, which goes on then."""
+        """Write where a kernel waits. The command may end with the kernel, which goes on then."""
         with contextlib.suppress(ProviderError):
-            self.provider.execute(self.get(name).id, ("touch", "go"))
+            self.provider.execute(self.get(name).id, ("sh", "-c", "echo >go"))
 
     def wait(self) -> None:
         """For the last of them to have been made, or not."""
@@ -168,7 +170,7 @@ def _specs(
 
     server = harness.echo_server.format(port=harness.port)
     yield spec("runs", f"{server} & {LISTENS}", env={"A": "1"}, secret_env={"B": "it's $2\n"})
-    yield spec("busy", "echo ready; while :; do sleep 0.1; done")
+    yield spec("busy", f"mkfifo go; echo ready; while read -r _ <go; do {WORKS}; done")
     yield spec("ends", f"echo one; echo two; {WAITS}; echo three >&2; exit 3")
     hostile = {f"HOSTILE_{number}": word for number, word in enumerate(WORDS)}
     shown = " ".join(f'"${name}"' for name in hostile)

@@ -19,7 +19,7 @@ from schemas.problems.errors.kernel import KernelNotFound, NoTerminal, NotRunnin
 from schemas.problems.errors.provider import ProviderError
 
 SIZE = (24, 80)
-STUBBORN = "trap '' HUP; echo $$ >stubborn; echo up; while :; do sleep 0.1; done"
+STUBBORN = "trap '' HUP; echo $$ >stubborn; echo up; while :; do sleep 0.3; done"
 POLITE = "trap 'echo gone >gone; exit' HUP; echo up; while :; do sleep 0.1; done"
 DEAF = "echo up; exec sleep 1000"
 TYPED = b"some words that nobody reads\r" * 40_000

@@ -68,7 +68,7 @@ class Lab(Ground):
     def session(self, name: str, version: int, size: int) -> dict[str, Any]:
         spec = {
             "image": IMAGE,
-            "command": ["sh", "-c", "trap exit TERM; while :; do sleep 0.1; done"],
+            "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait"],
             "env": {"NAME": name, "VERSION": str(version)},
             "secrets": [{"env": "PASSWORD", "from": "env/HOME"}] if version == 2 else [],
         }

@@ -22,8 +22,8 @@ from tests.lab.kubernetes.lab import Kubernetes
 from tests.waiting import until
 
 pytestmark = [pytest.mark.xdist_group("kubernetes-lost"), pytest.mark.slow]
-UNTIL_TOLD = "until [ -e told ]; do sleep 0.1; done"
-RUNS = "trap exit TERM; while :; do sleep 0.1; done"
+UNTIL_TOLD = "until [ -e told ]; do sleep 0.5; done"
+RUNS = "trap 'exit 0' TERM; sleep 1000000 & wait"
 
 
 class Site:

@@ -51,7 +51,7 @@ class Cluster(Ground):
     def session(self, name: str, version: int, size: int) -> dict[str, Any]:
         spec = {
             "image": "bai-lab:1",
-            "command": ["sh", "-c", "trap exit TERM; while :; do sleep 0.1; done"],
+            "command": ["sh", "-c", "trap 'exit 0' TERM; sleep 1000000 & wait"],
             "resources": {"cpu": "100m", "memory": "16MiB", "cuda.device": 1},
             "env": {"NAME": name, "VERSION": str(version)},
             "secrets": [{"env": "PASSWORD", "from": "env/HOME"}] if version == 2 else [],

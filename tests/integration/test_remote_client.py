@@ -248,7 +248,7 @@ def test_by_a_login_from_another_network(office: Office, laptop: Laptop) -> None
 def test_logs_go_on_by_a_token(office: Office, laptop: Laptop) -> None:
     laptop.ok("login", office.proxy.url, "--ca", "server.pem", "--token", "-", stdin=TOKEN)
     beat = "apiVersion: bai/v1\nkind: Session\nmetadata: {name: beat, project: demo}\nspec:\n"
-    command = "echo first; until test -e go; do sleep 0.1; done; echo last"
+    command = "echo first; until test -e go; do sleep 0.3; done; echo last"
     beat += f"  type: batch\n  command: [sh, -c, '{command}']\n  resources: {{cpu: 100m, memory: 64MiB}}\n"
     (office.work / "beat.yaml").write_text(beat)
     commit = office.push("A beat")

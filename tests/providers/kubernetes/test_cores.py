@@ -29,8 +29,10 @@ pytestmark = [
 ]
 LOOKS = """
 while :; do
-    echo "$NVIDIA_VISIBLE_DEVICES $(awk '/Cpus_allowed_list/ {print $2}' /proc/self/status)"
-    sleep 0.1
+    while read -r name value; do
+        [ "$name" = Cpus_allowed_list: ] && echo "$NVIDIA_VISIBLE_DEVICES $value"
+    done </proc/self/status
+    sleep 0.3
 done
 """
 COUNT = os.cpu_count() or 1

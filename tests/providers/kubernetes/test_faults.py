@@ -23,7 +23,7 @@ from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 SIM = "k0000"
-BEAT = "n=0; while :; do n=$((n+1)); echo $n; sleep 0.2; done"
+BEAT = "n=0; while :; do n=$((n+1)); echo $n; sleep 0.5; done"
 
 
 def same_run(before: Observed, after: Observed) -> bool:
@@ -113,7 +113,7 @@ def test_a_node_that_turns_a_kernel_away_says_why(pair: Cluster) -> None:
 
 def test_a_kernel_that_somebody_takes_away_has_not_ended_by_itself(pair: Cluster) -> None:
     provider, path = pair.open(), pair.path("pods", ID)
-    provider.create(script("trap exit TERM; echo ready; while :; do sleep 0.1; done"))
+    provider.create(script("trap 'exit 0' TERM; echo ready; sleep 1000000 & wait"))
     once(provider, "running")
     until(lambda: "ready" in pair.log(ID), "it hears of its end", pause=0.1)
     # As controllers do that have something to clear away first: without one this lasts for a moment.

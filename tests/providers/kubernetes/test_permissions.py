@@ -100,7 +100,7 @@ def granted(manifest: Path = MANIFEST) -> set[Right]:
 def gang(number: int) -> KernelSpec:
     network = Network("overlay", name="bai-s-0-g1", aliases=(f"main{number}",))
     return script(
-        "trap 'exit 0' TERM; while :; do sleep 0.1; done",
+        "trap 'exit 0' TERM; sleep 1000000 & wait",
         f"s-main{number}-0-g1",
         network=network,
         files=(File("topology.xml", "<x/>", "TOPOLOGY"),),

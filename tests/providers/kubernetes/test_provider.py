@@ -35,7 +35,7 @@ echo here $(pwd)
 echo account $(ls /var/run/secrets 2>&1 | wc -l)
 trap 'echo saved; exit 4' TERM
 echo ready
-while :; do sleep 0.1; done
+sleep 1000000 & wait
 """
 
 
@@ -44,7 +44,7 @@ TAKES = """
 grep ' /dev/hugepages ' /proc/mounts
 /bin/busybox fallocate -l 6291456 /dev/hugepages/mine && echo taken
 trap 'exit 0' TERM
-while :; do sleep 0.1; done
+sleep 1000000 & wait
 """
 """What is in a file of theirs is taken, without a program that maps it."""
 

@@ -43,7 +43,7 @@ def test_a_command_that_does_not_read_keeps_its_connection(
     pod = pods.run()
     monkeypatch.setattr(websocket, "PING", 0.2)
     monkeypatch.setattr(websocket, "SILENCE", 1.0)
-    words = ("sh", "-c", "while ! [ -e /go ]; do sleep 0.1; done; wc -c")
+    words = ("sh", "-c", "while ! [ -e /go ]; do sleep 0.3; done; wc -c")
     channels = open_channels(pods.client, pod, "exec", words, typed=True, tty=False)
     much = b"x" * 64_000_000
 

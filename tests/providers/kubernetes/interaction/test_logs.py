@@ -16,7 +16,7 @@ from tests.providers.kubernetes.interaction.conftest import Line, Pods
 from tests.waiting import until
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
-WAITS = "while ! [ -e /%d ]; do sleep 0.1; done"
+WAITS = "while ! [ -e /%d ]; do sleep 0.3; done"
 COUNT = "i=0; while [ $i -lt %d ]; do i=$((i+1)); echo line $i; %s done; exit 3"
 
 
