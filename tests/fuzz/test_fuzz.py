@@ -12,11 +12,15 @@ import pytest
 
 from tests.fuzz.targets import FOUND, ROOT, TARGETS
 
+MANY = 100
+
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_what_was_found_once_and_what_it_begins_with(name: str) -> None:
+    """Of many documents that are alike each third one: whole campaigns begin with all of them."""
     feed = TARGETS[name].make()
-    for seed in TARGETS[name].seeds():
+    begins_with = list(TARGETS[name].seeds())
+    for seed in begins_with[:: 3 if len(begins_with) > MANY else 1]:
         feed(seed)
     for path in sorted((FOUND / name).glob("*")):
         feed(path.read_bytes())

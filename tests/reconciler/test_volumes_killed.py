@@ -10,10 +10,11 @@ import pytest
 
 from providers.storage.base import TrashedVolume, VolumeFolder
 from providers.storage.nodes import NodeStorage
+from tests.harness.examples import seeds
 from tests.reconciler.lab import session, summary
 from tests.reconciler.test_volumes import VolumeLab, volume
 
-SEEDS = 12
+SEEDS, QUICK_SEEDS = 12, 5
 ROUNDS = 6
 
 
@@ -74,7 +75,7 @@ def files(lab: VolumeLab) -> list[str]:
     return sorted(path.name for path in lab.root.rglob("mark-*"))
 
 
-@pytest.mark.parametrize("seed", range(SEEDS))
+@pytest.mark.parametrize("seed", seeds(QUICK_SEEDS, count=SEEDS, beyond=pytest.mark.slow))
 def test_nothing_is_lost(lab: VolumeLab, seed: int) -> None:
     chance = random.Random(seed)
     marks: list[str] = []

@@ -84,6 +84,11 @@ class Pair:
             main.write_text(f"{commit}\n")
         return commit
 
+    def track(self) -> None:
+        """The working copy's `main` follows the one that it was pushed to, as a clone's does."""
+        with (self.work / ".git" / "config").open("a") as config:
+            config.write('[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n')
+
     def push(self, *options: str, branch: str = "main") -> None:
         """By git where it may refuse or run something, else by copying what git would: a push is six
         processes."""

@@ -36,11 +36,10 @@ class Site:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.pair = Pair(folder)
+        self.pair = Pair(folder, {"base.yaml": BASE, "nodes.yaml": MACHINES, "a.yaml": session("a")})
         self.remote = Remote(str(self.pair.bare), folder / "state" / "copy")
         self.lines: list[str] = []
         self.gate: TrustGate | None = None
-        self.push({"base.yaml": BASE, "nodes.yaml": MACHINES, "a.yaml": session("a")})
 
     def push(self, files: dict[str, str | None], *options: str, branch: str = "main") -> str:
         commit = self.pair.commit(files)

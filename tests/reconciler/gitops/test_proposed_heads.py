@@ -16,10 +16,7 @@ from tests.reconciler.gitops.repositories import Pair, git
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Pair:
-    made = Pair(tmp_path)
-    made.commit({"a": "first"})
-    made.push()
-    return made
+    return Pair(tmp_path, {"a": "first"})
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ class Memory(dict[str, str]):
 
 class Lab:
     def __init__(self, folder: Path) -> None:
-        self.pair = Pair(folder)
+        self.pair = Pair(folder, {"a.yaml": "a"})
         self.remote = Remote(str(self.pair.bare), folder / "state" / "copy")
         self.kept = Memory()
 
@@ -40,10 +40,7 @@ class Lab:
 
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
-    made = Lab(tmp_path)
-    made.pair.commit({"a.yaml": "a"})
-    made.pair.push()
-    return made
+    return Lab(tmp_path)
 
 
 def taken(follow: RevisionTracker, named: str = "") -> str:

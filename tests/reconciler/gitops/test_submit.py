@@ -19,9 +19,8 @@ def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Pair:
     for key, value in {"NAME": "Ada", "EMAIL": "ada@cluster.example"}.items():
         monkeypatch.setenv(f"GIT_AUTHOR_{key}", value)
         monkeypatch.setenv(f"GIT_COMMITTER_{key}", value)
-    made = Pair(tmp_path)
-    made.commit({"base.yaml": BASE, "other.yaml": session("other")})
-    made.push("--set-upstream")
+    made = Pair(tmp_path, {"base.yaml": BASE, "other.yaml": session("other")})
+    made.track()
     return made
 
 

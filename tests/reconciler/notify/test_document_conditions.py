@@ -26,8 +26,7 @@ class Site:
     """A forge, and a loop that follows it; `signs` of the last pass."""
 
     def __init__(self, folder: Path) -> None:
-        self.pair, self.folder = Pair(folder), folder
-        self.push({"base.yaml": BASE})
+        self.pair, self.folder = Pair(folder, {"base.yaml": BASE}), folder
         self.passes: list[ReconcileCycle] = []
         self.workspaces: list[Workspace] = []
 

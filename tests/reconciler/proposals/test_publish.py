@@ -30,9 +30,8 @@ class Desk:
     def __init__(self, folder: Path, url: str = "", subpath: str = "") -> None:
         below = f"{subpath}/" if subpath else ""
         self.pair = Pair(folder, {f"{below}a.yaml": "a: 1\n", f"{below}b.yaml": "b: 1\n"})
-        self.base = git(self.pair.work, "rev-parse", "HEAD")
         self.remote = Remote(url or str(self.pair.bare), folder / "copy.git")
-        self.remote.fetch("main")
+        self.base = self.remote.fetch("main")
         self.publisher = Publisher(self.remote, "main", subpath, BAI)
 
     def proposal(self, after: bytes | None = b"a: 2\n", **more: object) -> Proposal:

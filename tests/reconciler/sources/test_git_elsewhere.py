@@ -16,17 +16,14 @@ from tests.reconciler.gitops.repositories import Pair, git
 
 @pytest.fixture
 def pair(tmp_path: Path) -> Pair:
-    made = Pair(tmp_path)
-    made.commit({"clusters/one/a.yaml": "a", "top.yaml": "b"})
-    return made
+    return Pair(tmp_path, {"clusters/one/a.yaml": "a", "top.yaml": "b"})
 
 
 def test_in_a_hook_of_git(pair: Pair, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """As a pre-commit hook is run: with the repository's place and index in the environment."""
     folder = pair.work / "clusters" / "one"
     before = open_source(folder)
-    other = Pair(tmp_path / "other")
-    other.commit({"else.yaml": "x"})
+    other = Pair(tmp_path / "other", {"else.yaml": "x"})
     for place in (".git", str(other.work / ".git")):
         monkeypatch.setenv("GIT_DIR", place)
         monkeypatch.setenv("GIT_INDEX_FILE", ".git/index")
@@ -39,8 +36,7 @@ def test_the_commit_is_read_from_there_too(
 ) -> None:
     from schemas.files.git_source import CommitSource
 
-    other = Pair(tmp_path / "other")
-    other.commit({"else.yaml": "x"})
+    other = Pair(tmp_path / "other", {"else.yaml": "x"})
     monkeypatch.setenv("GIT_DIR", str(other.work / ".git"))
     source = CommitSource(pair.work, "HEAD", "clusters/one")
     assert [file.path for file in source.files()] == ["a.yaml"]
