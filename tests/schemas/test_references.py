@@ -55,8 +55,8 @@ def session(number: int, after: int | None) -> str:
 
 
 def test_a_long_chain_is_no_circle() -> None:
-    text = HEAD + "".join(session(n, n - 1 if n else None) for n in range(3000))
-    assert len(load(Texts(text)).resources) == 3003
+    text = HEAD + "".join(session(n, n - 1 if n else None) for n in range(1500))
+    assert len(load(Texts(text)).resources) == 1503, "more than the interpreter's stack holds"
 
 
 def test_a_long_circle_is_found_once() -> None:

@@ -1,4 +1,4 @@
-"""Sealing and comparing, on this machine, through the same call that reaches nodes."""
+"""Sealing and comparing, on this machine; once through the same call that reaches nodes."""
 
 from __future__ import annotations
 
@@ -28,8 +28,16 @@ class Sealed:
         self.file.chmod(0o644)
 
     def ask(self, do: str, **more: object) -> Mapping[str, Any]:
-        request = {"do": do, "folder": str(self.folder), **more}
-        return cast(Mapping[str, Any], call_remote(LocalMachine("here"), query.MODULES, request))
+        """Of the node's module, in this process; what it is asked and answers is JSON."""
+        answer = main.serve(json.loads(json.dumps(self._request(do, more))))
+        return cast(Mapping[str, Any], json.loads(json.dumps(answer)))
+
+    def ask_as_a_node(self, do: str, **more: object) -> Mapping[str, Any]:
+        machine = LocalMachine("here")
+        return cast(Mapping[str, Any], call_remote(machine, query.MODULES, self._request(do, more)))
+
+    def _request(self, do: str, more: Mapping[str, object]) -> Mapping[str, object]:
+        return {"do": do, "folder": str(self.folder), **more}
 
     def seal(self, **watch: object) -> Mapping[str, Any]:
         seal = {"profile": "p", "fingerprint": "f", "document": {"a": 1}, "at": 5.0}
@@ -61,6 +69,7 @@ def test_what_is_sealed_is_found_again(sealed: Sealed) -> None:
     assert not found.converged("g")
     assert (sealed.folder / main.SEAL).stat().st_mode & 0o777 == 0o600
     assert os.listdir(sealed.folder) == [main.SEAL]
+    assert query._parse_condition("n", sealed.ask_as_a_node("look")) == found
 
 
 def test_content_mode_and_absence_of_a_file(sealed: Sealed) -> None:

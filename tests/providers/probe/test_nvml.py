@@ -4,6 +4,7 @@ profiles.
 
 from __future__ import annotations
 
+import functools
 import io
 import os
 import subprocess
@@ -23,8 +24,10 @@ from tests.lab.sysfs import Sysfs
 PROFILES = Path(__file__).parents[2] / "data/topology/nvml-mock-profiles"
 
 
+@functools.cache
 def profile(name: str) -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((PROFILES / f"{name}.yaml").read_text())
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    loaded: dict[str, Any] = yaml.load((PROFILES / f"{name}.yaml").read_text(), loader)
     return loaded
 
 
