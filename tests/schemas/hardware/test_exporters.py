@@ -80,6 +80,7 @@ def slot(name: str) -> str:
     return name.split()[1].partition(".")[0]
 
 
+@pytest.mark.slow
 def test_no_capture_that_can_be_written_is_left_out() -> None:
     assert sorted(writable()) == sorted(WRITABLE)
 
