@@ -33,7 +33,7 @@ class FileDisk:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.address = StoreAddress(path=path)
-        self.engine = sqlite_engine(path)
+        self.engine = open_engine(self.address)
 
     def copy(self, target: Path) -> None:
         shutil.copyfile(self.path, target)
