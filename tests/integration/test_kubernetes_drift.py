@@ -99,7 +99,7 @@ class Site:
         # its drivers publish nothing for a while.
         until(
             there, lambda: f"{sessions} run: {sorted(self.pods())}, said {list(dict.fromkeys(self.said))}",
-            seconds=600, pause=0.2,
+            seconds=600, pause=1,
         )  # fmt: skip
 
     def was_made_again(self, name: str) -> bool:
@@ -119,7 +119,7 @@ class Site:
                 each.unlink()
         try:
             self.settled()
-            until(lambda: not self.given(), lambda: f"no claim is left: {self.given()}", pause=0.2)
+            until(lambda: not self.given(), lambda: f"no claim is left: {self.given()}", pause=0.5)
         finally:
             self.loop.workspace.close()
 
@@ -153,7 +153,7 @@ def test_an_older_state_of_etcd_is_brought_to_what_is_wanted(site: Site, tmp_pat
     def batch_has_ended() -> bool:
         return site.loop.once() and site.phase("batch") == "TERMINATED"
 
-    until(batch_has_ended, "the batch session has ended", pause=0.2)
+    until(batch_has_ended, "the batch session has ended", pause=0.5)
     site.want_no_more("ended")
     site.want("made", 5)
     site.settled("kept", "made")
@@ -248,7 +248,7 @@ def test_what_a_kubelet_withdraws_is_nobodys_until_it_is_published_again(site: S
         site.loop.once()
         return "plain" in site.running() and site.phase("kept") == "RUNNING"
 
-    until(runs, lambda: f"what needs no GPU runs there: {site.said}", pause=0.2)
+    until(runs, lambda: f"what needs no GPU runs there: {site.said}", pause=0.5)
     plan = Workspace.open(site.folder).plan()
     assert not [each.id for each in plan.changes], "all is as it can be"
     (why,) = (one.message for wait in plan.waits for one in wait.reasons if one.code == "unhealthy")

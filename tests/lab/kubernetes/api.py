@@ -87,15 +87,15 @@ class Api:
             seen["now"] = found = self.find(path)
             return found if found is not None and condition(found) else None
 
-        return until(look, lambda: f"{what}: {path} is {seen.get('now')}", seconds=180, pause=0.1)
+        return until(look, lambda: f"{what}: {path} is {seen.get('now')}", seconds=180, pause=0.2)
 
     def clear(self, path: str) -> None:
         """Delete all of a collection, which `path` may narrow by a query, and wait until they are gone."""
         self.delete(path)
-        until(lambda: not self.get(path)["items"], f"all of {path} are gone", pause=0.1)
+        until(lambda: not self.get(path)["items"], f"all of {path} are gone", pause=0.2)
 
     def gone(self, path: str, what: str) -> None:
-        until(lambda: self.find(path) is None, f"{what} is gone", pause=0.1)
+        until(lambda: self.find(path) is None, f"{what} is gone", pause=0.2)
 
 
 def kubeconfig(

@@ -69,7 +69,7 @@ class Daemon:
             up = answers()
             return up or not self.runs()
 
-        soon(settled, seconds=3 * PATIENCE, pause=0.1)
+        soon(settled, seconds=3 * PATIENCE, pause=0.2)
         if not up:
             why = "it does not answer" if self.runs() else "it ended"
             raise NotUp(f"{self.name} did not come up: {why}\n{self.tail()}")

@@ -165,6 +165,7 @@ def kubelet_config(paths: NodePaths, server: Pair, authority: Path, **others: An
         "cpuManagerReconcilePeriod": "2s",
         "topologyManagerPolicy": "best-effort",
         "nodeStatusUpdateFrequency": "5s",
+        "nodeStatusReportFrequency": "5m",  # Where nothing has changed: leases tell that it lives.
         "nodeLeaseDurationSeconds": 20,
         "crashLoopBackOff": {"maxContainerRestartPeriod": "1s"},
         **others,

@@ -74,7 +74,7 @@ class Cluster:
 
     def is_empty(self) -> None:
         """What the cluster's garbage collector takes goes a moment later."""
-        until(lambda: not self.left(), lambda: f"nothing is left: {self.left()}", pause=0.1)
+        until(lambda: not self.left(), lambda: f"nothing is left: {self.left()}", pause=0.2)
 
     def log(self, name: str) -> str:
         return self.lab.log(self.namespace, name)
@@ -91,7 +91,7 @@ def once(provider: KubernetesProvider, state: str, name: str = ID) -> Observed:
         found = seen(provider, name)
         return found if found is not None and found.state == state else None
 
-    return until(there, lambda: f"{name} is {state}: {seen(provider, name)}", pause=0.1)
+    return until(there, lambda: f"{name} is {state}: {seen(provider, name)}", pause=0.2)
 
 
 @pytest.fixture(scope="module")
@@ -112,7 +112,7 @@ def cluster(kubernetes: Kubernetes, home: str) -> Iterator[Cluster]:
     kubernetes.mend()
     kubernetes.api.call("DELETE", f"{found.path('pods')}?gracePeriodSeconds=1")
     found.is_empty()
-    until(lambda: not kubernetes.api.get(found.path("pods"))["items"], "its pods are gone", pause=0.1)
+    until(lambda: not kubernetes.api.get(found.path("pods"))["items"], "its pods are gone", pause=0.2)
 
 
 @pytest.fixture
