@@ -11,7 +11,7 @@ import pytest
 
 from providers.fake import FakeProvider, Fault, World
 from tests.bai.conftest import WHO, Repo, Said
-from tests.reconciler.gitops.repositories import git, head_of
+from tests.reconciler.gitops.repositories import git
 from tests.reconciler.lab import BASE, NODE, session
 
 GPU = "resources: {cpu: 1, memory: 1GiB, cuda.device: 1}"
@@ -36,7 +36,7 @@ class Site:
             self.repo.write(f"{name}.yaml", text)
         git(self.repo.root, "add", "--all")
         git(self.repo.root, "commit", "--quiet", "--message", "change")
-        return head_of(self.repo.root)
+        return git(self.repo.root, "rev-parse", "HEAD")
 
     def copy(self, folder: Path) -> Site:
         """Another one where the same runs: documents, history, records and kernels."""

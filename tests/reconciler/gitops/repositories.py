@@ -59,7 +59,7 @@ class Pair:
                 path.write_text(text)
         git(self.work, "add", "--all")
         git(self.work, "commit", "--quiet", "--allow-empty", "--message", message)
-        return head_of(self.work)
+        return git(self.work, "rev-parse", "HEAD")
 
     def appear(self, files: Mapping[str, str | None], ref: str, message: str) -> str:
         """The commit that these files make on top of the working copy's `main`, as `ref` of the bare one by a
@@ -90,47 +90,7 @@ class Pair:
             config.write('[branch "main"]\n\tremote = origin\n\tmerge = refs/heads/main\n')
 
     def push(self, *options: str, branch: str = "main") -> None:
-        """By git where it may refuse or run something, else by copying what git would: a push is six
-        processes."""
-        objects, hooks = self.work / ".git" / "objects", self.bare / "hooks"
-        if options or any(objects.glob("pack/*.pack")) or (hooks.exists() and any(hooks.iterdir())):
-            git(self.work, "push", "--quiet", *options, "origin", f"HEAD:{branch}")
-            return
-        _copy_objects(objects, self.bare / "objects")
-        commit = head_of(self.work)
-        if branch.startswith("refs/"):
-            _write_ref(self.bare / branch, commit)
-        else:
-            _write_ref(self.bare / "refs" / "heads" / branch, commit)
-            _write_ref(self.work / ".git" / "refs" / "remotes" / "origin" / branch, commit)
-
-
-def head_of(folder: Path) -> str:
-    """The commit that is checked out, as a git without packed refs has it."""
-    said = (folder / ".git" / "HEAD").read_text().strip()
-    ref = folder / ".git" / said.removeprefix("ref: ")
-    return (
-        ref.read_text().strip()
-        if said.startswith("ref: ") and ref.exists()
-        else git(folder, "rev-parse", "HEAD")
-    )
-
-
-def _copy_objects(source: Path, target: Path) -> None:
-    for each in source.glob("??/*"):
-        copy = target / each.parent.name / each.name
-        if not copy.exists():
-            copy.parent.mkdir(exist_ok=True)
-            shutil.copy(each, copy.with_suffix(".new"))
-            copy.with_suffix(".new").rename(copy)
-
-
-def _write_ref(path: Path, commit: str) -> None:
-    """At once: somebody may be reading it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f"{path.name}.lock")
-    new.write_text(f"{commit}\n")
-    new.rename(path)
+        git(self.work, "push", "--quiet", *options, "origin", f"HEAD:{branch}")
 
 
 @functools.cache
