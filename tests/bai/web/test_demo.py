@@ -6,7 +6,6 @@ import os
 import re
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -149,11 +148,13 @@ class Shown:
 
     def said_until(self, pattern: str) -> re.Match[str]:
         """What matches, once it has been said."""
-        ended = False
-        while (found := re.search(pattern, self.said())) is None:
-            assert not ended, self.said()
+
+        def look() -> re.Match[str] | bool | None:
             ended = self.process.poll() is not None
-            time.sleep(0.05)
+            return re.search(pattern, self.said()) or ended
+
+        found = until(look, lambda: f"{pattern!r} is said: {self.said()}")
+        assert isinstance(found, re.Match), self.said()
         return found
 
     def leaves_nothing(self) -> None:

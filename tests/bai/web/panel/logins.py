@@ -10,8 +10,7 @@ SAME = {"Sec-Fetch-Site": "same-origin"}
 
 
 def browser(lab: Lab) -> TestClient:
-    made = asking(lab.app, base_url="http://panel.test", follow_redirects=False)
-    return made
+    return asking(lab.app, base_url="http://panel.test", follow_redirects=False)
 
 
 def logged_in(lab: Lab, token: str = "viewer") -> TestClient:

@@ -54,8 +54,7 @@ class LoginLab(Lab):
         fresh.replace(self.access_file)
 
     def browser(self, address: str = PANEL, **headers: str) -> TestClient:
-        made = asking(self.app, base_url=address, follow_redirects=False, headers=headers)
-        return made
+        return asking(self.app, base_url=address, follow_redirects=False, headers=headers)
 
     def begin(self, visitor: TestClient, next_path: str = "/") -> str:
         """Where the provider is asked."""
