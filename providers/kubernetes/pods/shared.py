@@ -69,6 +69,8 @@ def _add_user(client: ApiClient, ref: PodRef, claim: Object, pod: Object, status
         if not is_owned(claim, pod):
             owners = {"metadata": {"ownerReferences": [owner_reference(pod)]}}
             claim = client.patch(claim_path(ref), owners, kind=STRATEGIC)
+            if _is_spent(claim):
+                raise _Changed
         given = (claim.get("status") or {}).get("allocation")
         wanted = joined_status(claim, pod) if given else status
         client.replace(f"{claim_path(ref)}/status", {**claim, "status": wanted})

@@ -76,21 +76,58 @@ def descendants(pid: int) -> list[int]:
     return found
 
 
-def marked(mark: str) -> list[int]:
+def marked(mark: str, *, seconds: float = 1.0) -> list[int]:
     """Processes whose initial environment carries the kernel's mark.
 
-    Those of other users cannot be read and are not ours.
+    Those of other users cannot be read and are not ours. Processes are listed until nobody is new, as one may
+    end after it forked another that the list lacks; one that is becoming another program is looked at again
+    until it is that, `seconds` long at most.
     """
     wanted = f"{MARKER}={mark}".encode()
-    return [pid for pid in pids() if wanted in environment(pid)]
+    deadline = time.monotonic() + seconds
+    found: list[int] = []
+    settled: set[int] = set()
+    while new := set(pids()) - settled:
+        late = time.monotonic() > deadline
+        settled_before = len(settled)
+        for pid in new:
+            text = _environment(pid)
+            if text and wanted in text.split(b"\0"):
+                found.append(pid)
+            if late or text != b"" or not _becomes_program(pid):
+                settled.add(pid)
+        if len(settled) == settled_before:
+            time.sleep(0.001)
+    return found
 
 
 def environment(pid: int) -> list[bytes]:
+    """Empty where it cannot be read, and for as long as the process is becoming another program."""
+    text = _environment(pid)
+    return text.split(b"\0") if text else []
+
+
+def _environment(pid: int) -> bytes | None:
+    """None where it cannot be read."""
     try:
-        with open(f"/proc/{pid}/environ", "rb") as stream:
-            return stream.read().split(b"\0")
+        with open(f"/proc/{pid}/environ", "rb", buffering=0) as stream:
+            return stream.readall()
     except OSError:
-        return []
+        return None
+
+
+def _becomes_program(pid: int) -> bool:
+    """Whether a process whose environment was just read as empty is between two programs, or was then.
+
+    exec tells where the environment ends, and then where the code begins (binfmt_elf.c, load_elf_binary).
+    Who may not read that is told 1.
+    """
+    try:
+        fields = _stat(pid)
+        memory, code, first, end = (int(fields[index]) for index in (20, 23, 47, 48))
+    except (OSError, ValueError, IndexError):
+        return False
+    return memory > 0 and (code == 0 or end > first)
 
 
 def send(pid: int, started: int, number: int) -> bool:

@@ -241,6 +241,32 @@ def test_a_claim_whose_device_was_taken_back_is_made_anew(
     assert after["metadata"]["finalizers"] == [FINALIZER]
 
 
+def test_a_claim_that_is_deleted_while_it_is_joined_is_made_anew(
+    cluster: Cluster, provider: KubernetesProvider, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As it is when its last user goes: the API server takes nobody into what is being deleted."""
+    provider.create(part("one", 300))
+    (claim,) = shared(cluster)
+    path = cluster.path("resourceclaims", claim["metadata"]["name"])
+    leaver = threading.Thread(target=provider.remove, args=("one-main1-0-g1",))
+    client = cluster.client()
+    patch = client.patch
+
+    def patch_what_is_deleted(to: str, *rest: Any, **kind: Any) -> Any:
+        if to != path or leaver.ident:
+            return patch(to, *rest, **kind)
+        cluster.lab.api.delete(path)
+        answer = patch(to, *rest, **kind)
+        leaver.start()
+        return answer
+
+    monkeypatch.setattr(client, "patch", patch_what_is_deleted)
+    cluster.open(client, mps=True).create(part("two", 300))
+    leaver.join()
+    (after,) = shared(cluster)
+    assert after["metadata"]["uid"] != claim["metadata"]["uid"] and users(after) == {"two"}
+
+
 def test_who_comes_while_the_last_one_goes_has_a_claim(
     cluster: Cluster, provider: KubernetesProvider
 ) -> None:
