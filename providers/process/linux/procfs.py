@@ -81,22 +81,22 @@ def marked(mark: str, *, seconds: float = 1.0) -> list[int]:
 
     Those of other users cannot be read and are not ours. Processes are listed until nobody is new, as one may
     end after it forked another that the list lacks; one that is becoming another program is looked at again
-    until it is that, `seconds` long at most.
+    until it is that. Both for so many `seconds` at most: who forks or executes for ever holds nobody up.
     """
     wanted = f"{MARKER}={mark}".encode()
     deadline = time.monotonic() + seconds
     found: list[int] = []
     settled: set[int] = set()
     while new := set(pids()) - settled:
-        late = time.monotonic() > deadline
-        settled_before = len(settled)
         for pid in new:
             text = _environment(pid)
             if text and wanted in text.split(b"\0"):
                 found.append(pid)
-            if late or text != b"" or not _becomes_program(pid):
+            if text != b"" or not _becomes_program(pid):
                 settled.add(pid)
-        if len(settled) == settled_before:
+        if time.monotonic() > deadline:
+            break
+        if not new & settled:
             time.sleep(0.001)
     return found
 
@@ -110,8 +110,8 @@ def environment(pid: int) -> list[bytes]:
 def _environment(pid: int) -> bytes | None:
     """None where it cannot be read."""
     try:
-        with open(f"/proc/{pid}/environ", "rb", buffering=0) as stream:
-            return stream.readall()
+        with open(f"/proc/{pid}/environ", "rb") as stream:
+            return stream.read()
     except OSError:
         return None
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 import os
 import subprocess
 from collections.abc import Iterator
@@ -9,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from providers.conformance.waiting import PATIENCE
 from providers.process.linux import procfs
 from tests.waiting import until
 
@@ -22,8 +25,14 @@ def mark(tmp_path: Path) -> Iterator[str]:
     assert procfs.kill_until_gone([str(tmp_path)], os.getpid())
 
 
-def begin(mark: str, *argv: str | Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(argv, env={**os.environ, procfs.MARKER: mark}, start_new_session=True)
+@contextlib.contextmanager
+def begun(mark: str, *argv: str | Path) -> Iterator[subprocess.Popen[bytes]]:
+    environment = {**os.environ, procfs.MARKER: mark}
+    with subprocess.Popen(argv, env=environment, start_new_session=True) as process:
+        try:
+            yield process
+        finally:
+            process.kill()
 
 
 def test_who_becomes_another_program_again_and_again_is_found(tmp_path: Path, mark: str) -> None:
@@ -31,35 +40,32 @@ def test_who_becomes_another_program_again_and_again_is_found(tmp_path: Path, ma
     program = tmp_path / "again"
     program.write_text('#!/bin/sh\nexec "$0"\n')
     program.chmod(0o755)
-    with begin(mark, program) as process:
-        try:
-            assert [procfs.marked(mark) for _ in range(LOOKS)] == [[process.pid]] * LOOKS
-            assert procfs.kill_until_gone([mark], os.getpid())
-            assert process.wait(5) < 0
-        finally:
-            process.kill()
+    with begun(mark, program) as process:
+        assert [procfs.marked(mark) for _ in range(LOOKS)] == [[process.pid]] * LOOKS
+        assert procfs.kill_until_gone([mark], os.getpid())
+        assert process.wait(PATIENCE) < 0
 
 
 def test_who_was_forked_while_others_were_listed_is_found(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """By one that has ended when it is looked at."""
-    listed = procfs.pids()
-    with begin(mark, "sleep", "60") as process:
-        try:
-            listings = iter([listed])
-            pids = procfs.pids
-            monkeypatch.setattr(procfs, "pids", lambda: next(listings, None) or pids())
-            assert procfs.marked(mark) == [process.pid]
-        finally:
-            process.kill()
+    pids = procfs.pids
+    listings = iter([pids()])
+    with begun(mark, "sleep", "60") as process:
+        monkeypatch.setattr(procfs, "pids", lambda: next(listings, None) or pids())
+        assert procfs.marked(mark) == [process.pid]
+
+
+def test_who_forks_for_ever_holds_nobody_up(mark: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each listing has somebody new, who has ended when he is looked at."""
+    numbers = itertools.count(2**22 + 1)  # No process has a number above PID_MAX_LIMIT.
+    monkeypatch.setattr(procfs, "pids", lambda: [next(numbers)])
+    assert procfs.marked(mark, seconds=0.02) == []
 
 
 def test_who_has_no_environment_holds_nobody_up(mark: str) -> None:
     """An empty one is one: it is not waited for; nor are threads of the kernel and what is not awaited."""
-    with begin(mark, "env", "-i", "sleep", "60") as process, begin(mark, "true") as ended:
-        try:
-            os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
-            name = Path(f"/proc/{process.pid}/comm")
-            until(lambda: name.read_text() == "sleep\n", "it has no environment any more")
-            assert procfs.marked(mark, seconds=float("inf")) == []
-        finally:
-            process.kill()
+    with begun(mark, "env", "-i", "sleep", "60") as process, begun(mark, "true") as ended:
+        os.waitid(os.P_PID, ended.pid, os.WEXITED | os.WNOWAIT)
+        name = Path(f"/proc/{process.pid}/comm")
+        until(lambda: name.read_text() == "sleep\n", "it has no environment any more")
+        assert procfs.marked(mark, seconds=float("inf")) == []
