@@ -15,7 +15,7 @@ import yaml
 
 from tests.examples.user import User
 from tests.harness.bai_process import Command, start_bai
-from tests.harness.ports import free_port
+from tests.harness.ports import free_port, free_span
 from tests.waiting import until
 
 PAGE = {
@@ -25,15 +25,6 @@ PAGE = {
     "Sec-Fetch-Dest": "document",
 }
 """What a browser says when somebody opens an address."""
-
-
-def free_span(count: int) -> int:
-    for first in range(34_000, 60_000, count):
-        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
-            for number in range(first, first + count):
-                held.enter_context(socket.create_server(("127.0.0.1", number)))
-            return first
-    raise AssertionError("there is none")
 
 
 @contextlib.contextmanager

@@ -20,19 +20,10 @@ from bai.web.apps.proxy.ports.tcp_ports import TcpPorts, TcpTarget
 from bai.web.apps.proxy.service_way import ServiceWay
 from providers.machines.relay import DialledWay, Way
 from tests.bai.web.apps.app_lab import AppLab, app_lab, dial_loopback
+from tests.harness.ports import free_span
 from tests.waiting import until
 
 EVERYBODY = ("0.0.0.0/0", "::/0")
-
-
-def free_span(count: int) -> int:
-    """The first of so many ports in a row that nobody has."""
-    for first in range(33_000, 60_000, count):
-        with contextlib.ExitStack() as held, contextlib.suppress(OSError):
-            for number in range(first, first + count):
-                held.enter_context(socket.create_server(("127.0.0.1", number)))
-            return first
-    raise AssertionError("there is none")
 
 
 @pytest.fixture(scope="module")

@@ -267,8 +267,8 @@ def test_the_end_cuts_what_is_open(far: Far) -> None:
 def test_threads_that_dial_are_used_again(
     tunnels: Tunnels, far: Far, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A service has a connection for each request."""
-    threads, dial = set(), far.dial
+    """A service has a connection for each request. Those that tests before have left may be used, too."""
+    before, threads, dial = set(threading.enumerate()), set(), far.dial
 
     def noted(kernel_id: str, port: int) -> Stream:
         threads.add(threading.current_thread())
@@ -279,7 +279,7 @@ def test_threads_that_dial_are_used_again(
     for number in range(50):
         with reached(address):
             until(lambda number=number: len(far.ends) > number, "it is dialled")  # type: ignore[misc]
-    assert len(threads) <= 3
+    assert len(threads - before) <= 3
 
 
 def test_who_broke_off_right_after_it_was_dialled_leaves_nobody_waiting(
