@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection, Iterable
 
+from tests.harness.processes import child_called
 from tests.integration.service_grounds import DockerGround
 from tests.integration.service_lab import Life, ServiceLab, kill_process
 from tests.integration.service_load import REPEATED, Load
@@ -26,10 +27,10 @@ def server_killed(lab: ServiceLab, load: Load) -> list[Time]:
 
 def caddy_killed(lab: ServiceLab, load: Load) -> list[Time]:
     """bai begins another one, and holds the socket meanwhile: who comes then waits."""
-    pid = lab.caddy()
+    pid = child_called(lab.process.pid, "caddy")
     assert pid is not None
     killed = kill_process(pid)
-    lab.until(lambda: lab.caddy() not in (None, pid), "there is another Caddy")
+    lab.until(lambda: child_called(lab.process.pid, "caddy") not in (None, pid), "there is another Caddy")
     until_answered(lab, load)
     return [killed]
 

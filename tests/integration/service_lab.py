@@ -263,15 +263,6 @@ class ServiceLab:
         self.process.wait(PATIENCE)
         return killed_at
 
-    def caddy(self) -> int | None:
-        """The server's."""
-        with contextlib.suppress(OSError):
-            for task in Path(f"/proc/{self.process.pid}/task").iterdir():
-                for child in (task / "children").read_text().split():
-                    if Path(f"/proc/{child}/comm").read_text().strip() == "caddy":
-                        return int(child)
-        return None
-
     def service(self) -> dict[str, Any]:
         """As the last pass saw it; empty before there was one."""
         try:

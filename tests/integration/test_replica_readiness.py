@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import signal
@@ -14,7 +13,6 @@ from pathlib import Path
 
 import pytest
 
-from providers.process.linux import procfs
 from providers.registry import open_provider
 from reconciler.controller.cycle import ReconcileCycle
 from reconciler.controller.loop import Loop
@@ -24,6 +22,7 @@ from reconciler.values.services.readiness import Readiness
 from reconciler.workspace.workspace import Workspace
 from schemas.problems.errors.plan import StalePlan
 from tests.harness.ports import free_port
+from tests.harness.processes import having
 from tests.waiting import until
 
 BASE = """
@@ -92,16 +91,10 @@ class Web:
 
     def signal(self, number: int) -> None:
         """To the program itself, and nobody of those that look after it."""
-        found = [pid for pid in procfs.pids() if self._is_it(pid)]
+        found = [pid for pid, words in having(self.token).items() if words[0].endswith("python3")]
         assert found
         for pid in found:
             os.kill(pid, number)
-
-    def _is_it(self, pid: int) -> bool:
-        with contextlib.suppress(OSError):
-            words = Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0")
-            return words[0].endswith(b"python3") and any(self.token.encode() in word for word in words)
-        return False
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from bai.web.apps.proxy.node_link import NodeLink
+from tests.harness.processes import child_called
 from tests.roles.apps_site import DOMAIN, HOST, PATIENCE, TOKEN, Site
 from tests.roles.role_site import fine, refused
 from tests.waiting import until
@@ -117,20 +118,13 @@ def test_a_bai_that_is_killed_and_comes_back(site: Site) -> None:
     site.is_open()
 
 
-def ssh_of(site: Site) -> int:
-    """The process of bai's that holds the way in."""
-    assert site.server is not None
-    for task in Path(f"/proc/{site.server.pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            if Path(f"/proc/{child}/comm").read_text().strip() == "ssh":
-                return int(child)
-    return 0
-
-
 def test_a_connection_that_is_lost_is_made_again(site: Site) -> None:
-    before = ssh_of(site)
+    assert site.server is not None
+    bai = site.server.pid
+    before = child_called(bai, "ssh")
+    assert before is not None
     os.kill(before, signal.SIGKILL)
-    until(lambda: ssh_of(site) not in (0, before), "there is another one", seconds=PATIENCE)
+    until(lambda: child_called(bai, "ssh") not in (None, before), "there is another one", seconds=PATIENCE)
     site.is_open()
     site.node.must("rm /run/bai-apps/apps")
     until(lambda: site.node.must("ls /run/bai-apps") == "apps\n", "it is there again", seconds=PATIENCE)

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from providers.ansible.run import GUARD, _CancelCheck
+from tests.harness.processes import having
 from tests.waiting import until
 
 PATIENCE = 120.0
@@ -34,18 +35,6 @@ sys.exit(3)
 """
 # Starts the guard as bai does, and waits.
 STARTER = "import os, subprocess, sys; subprocess.run([*sys.argv[1:3], str(os.getpid()), *sys.argv[3:]])"
-
-
-def marked(mark: str) -> list[int]:
-    """Processes that carry the mark among their arguments."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if mark.encode() in path.read_bytes().split(b"\0"):
-                found.append(int(path.parent.name))
-        except OSError:
-            continue
-    return found
 
 
 @pytest.fixture
@@ -72,7 +61,7 @@ def guard_of(scratch: Path) -> int:
 def test_all_ends_with_the_command(scratch: Path) -> None:
     starter = started(scratch, "0")
     assert starter.wait(PATIENCE) == 0
-    assert marked(str(scratch)) == []
+    assert having(str(scratch)) == {}
     assert not scratch.exists()
 
 
@@ -81,16 +70,16 @@ def test_all_ends_when_it_is_told_to(scratch: Path, number: signal.Signals) -> N
     starter = started(scratch)
     os.kill(guard_of(scratch), number)
     starter.wait(PATIENCE)
-    assert marked(str(scratch)) == []
+    assert having(str(scratch)) == {}
     assert not scratch.exists()
 
 
 def test_all_ends_with_a_starter_that_is_killed(scratch: Path) -> None:
     starter = started(scratch)
-    assert marked(str(scratch))
+    assert having(str(scratch))
     starter.kill()
     starter.wait(PATIENCE)
-    until(lambda: not marked(str(scratch)) and not scratch.exists())
+    until(lambda: not having(str(scratch)) and not scratch.exists())
 
 
 @pytest.mark.parametrize(
@@ -104,7 +93,7 @@ def test_a_run_ends_when_it_is_stopped_or_takes_too_long(
     assert ending() is False  # the runner is to wait for the guard
     assert ending.why == why
     starter.wait(PATIENCE)
-    assert marked(str(scratch)) == []
+    assert having(str(scratch)) == {}
     assert ending() is False  # asked again when there is nobody any more
 
 

@@ -16,11 +16,11 @@ from pathlib import Path
 import pytest
 
 from providers.ansible.node_lock import NodeLock
-from providers.ansible.run import GUARD
 from providers.condition.reasons import provision_reasons
 from providers.machines.connections import connect
 from providers.provisioning import HostResult, ProvisionEvent
 from schemas.problems.errors.provisioning import NodeBusy
+from tests.harness.processes import having
 from tests.lab.nspawn import Node
 from tests.providers.ansible.conftest import SECRET, Work
 from tests.waiting import until
@@ -31,26 +31,13 @@ ASLEEP = "Wait as long as it is told to"
 ALL = ("greeting", "restless", "secretive")
 
 
-def of_runs() -> list[str]:
-    """Command lines of processes of this test's runs: below this process, or left without a parent."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            line = path.read_bytes().replace(b"\0", b" ").decode()
-        except OSError:
-            continue
-        if str(GUARD) in line or "/bai-run-" in line:
-            found.append(line)
-    return found
-
-
 @pytest.fixture(autouse=True)
 def nothing_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No process, no scratch folder, no secret in what is kept."""
     scratch = Path(tempfile.mkdtemp(prefix="w-", dir="/tmp"))
     monkeypatch.setattr("tempfile.tempdir", str(scratch))
     yield
-    assert [line for line in of_runs() if str(scratch) in line] == []
+    assert having(str(scratch)) == {}
     assert list(scratch.iterdir()) == []
     scratch.rmdir()
     kept = [path for path in (tmp_path / "state").rglob("*") if path.is_file()]
@@ -238,11 +225,11 @@ def test_nothing_goes_on_when_bai_is_killed(work: Work, fresh: Node) -> None:
         if ASLEEP in line:
             break
     place = tempfile.gettempdir()
-    assert [line for line in of_runs() if place in line]
+    assert having(place)
     bai.kill()
     bai.wait(PATIENCE)
     bai.stdout.close()
-    until(lambda: not [line for line in of_runs() if place in line] and not os.listdir(place))
+    until(lambda: not having(place) and not os.listdir(place))
     until(lambda: is_free(fresh))
 
 

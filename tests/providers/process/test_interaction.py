@@ -31,6 +31,7 @@ from providers.process.provider import ProcessProvider
 from providers.process.supervision import logfile
 from providers.process.supervision.console import MOST_BEHIND, PATIENCE, Client, Console, frame
 from schemas.problems.errors.kernel import CopyRefused, NotRunning, PortRefused
+from tests.harness.processes import having
 from tests.providers.process.kernels import UID, ended, output, said, script, seen, spec
 from tests.waiting import until
 
@@ -307,13 +308,9 @@ def test_copies_see_what_the_kernel_sees(make: Callable[..., ProcessProvider]) -
         provider.stop(NAME, grace=0)
 
 
-def copying(provider: ProcessProvider) -> list[bytes]:
-    """Command lines of the programs that pack files of this provider's kernels."""
-    found = []
-    for process in Path("/proc").glob("[0-9]*"):
-        with contextlib.suppress(OSError):  # It has ended meanwhile.
-            found.append((process / "cmdline").read_bytes())
-    return [words for words in found if words.startswith(b"tar\0") and bytes(provider.root.path) in words]
+def copying(provider: ProcessProvider) -> list[int]:
+    """The programs that pack files of this provider's kernels."""
+    return [pid for pid, words in having(str(provider.root.path)).items() if words[0] == "tar"]
 
 
 def test_who_stops_reading_ends_the_copy(make: Callable[..., ProcessProvider]) -> None:

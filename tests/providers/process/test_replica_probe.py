@@ -9,12 +9,12 @@ from dataclasses import replace
 
 import pytest
 
-from providers.process.linux import procfs
 from providers.process.provider import ProcessProvider
 from reconciler.observe.readiness.ask import ask
 from reconciler.observe.readiness.questions import Question, Replica, Run
 from reconciler.observe.readiness.standing import Answer
 from tests.harness.ports import free_port
+from tests.harness.processes import having
 from tests.providers.process.kernels import ended, said, script, spec
 from tests.reconciler.readiness.replicas import CLUSTER
 from tests.waiting import until
@@ -35,14 +35,6 @@ def runs(provider: ProcessProvider) -> ProcessProvider:
     return provider
 
 
-def _words(pid: int) -> list[bytes]:
-    try:
-        with open(f"/proc/{pid}/cmdline", "rb") as file:
-            return file.read().split(b"\0")
-    except OSError:
-        return []
-
-
 def test_a_command_answers_by_how_it_ends(runs: ProcessProvider) -> None:
     assert asked(runs, "sh", "-c", "echo all is well") == Answer(True)
     assert asked(runs, "sh", "-c", "exit 3").why == "`sh` ended with 3"
@@ -56,7 +48,7 @@ def test_a_command_that_hangs_is_ended_with_its_time(runs: ProcessProvider) -> N
     hostile = f"trap '' HUP TERM INT; sleep {word} & sleep {word}; sleep {word}"
     found = asked(runs, "sh", "-c", hostile, seconds=1)
     assert (found.good, found.late, found.why) == (False, True, "`sh`: no answer within 1 s")
-    until(lambda: not [pid for pid in procfs.pids() if hostile.encode() in _words(pid)], "it is ended")
+    until(lambda: not having(hostile), "it is ended")
 
 
 def test_a_command_that_prints_without_end_is_cut_off(runs: ProcessProvider) -> None:

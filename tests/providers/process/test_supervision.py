@@ -26,6 +26,7 @@ from providers.process.provider import ProcessProvider
 from providers.process.supervision.observe import sweep_remains
 from providers.process.supervision.records import KernelRecord
 from schemas.problems.errors.kernel import NotRunning
+from tests.harness.processes import having
 from tests.providers.process.kernels import groups_of, running_of, said, script, seen, spec, state
 from tests.waiting import until
 
@@ -191,13 +192,8 @@ def _kill_supervisor_after(kernel_id: str, seconds: float) -> bool:
     is none."""
     deadline = time.monotonic() + 120
     while time.monotonic() < deadline:
-        for pid in procfs.pids():
-            try:
-                with open(f"/proc/{pid}/cmdline", "rb") as stream:
-                    words = stream.read().split(b"\0")
-            except OSError:
-                continue
-            if kernel_id.encode() in words and b"-I" in words and procfs.parent(pid) != os.getpid():
+        for pid, words in having(kernel_id).items():
+            if kernel_id in words and "-I" in words and procfs.parent(pid) != os.getpid():
                 began = procfs.start_time(pid)
                 time.sleep(seconds)
                 if procfs.send(pid, began, signal.SIGKILL):

@@ -27,6 +27,7 @@ from providers.machines.ssh.machine import SshMachine
 from schemas.kinds.cluster import Ssh
 from schemas.problems.errors.node import HostKeyRefused, LoginRefused, NodeUnreachable
 from schemas.problems.errors.provider import ProviderUnavailable
+from tests.harness.processes import having
 from tests.lab.spaces import PATIENCE, children
 from tests.lab.sshd import SshdNode, SshdNodes, make_key
 from tests.lab.stores import declared, reader
@@ -336,16 +337,8 @@ def _waiting(machine: SshMachine) -> Future[Done]:
     """A command that runs on the node, and would for minutes."""
     seconds = f"300.{uuid.uuid4().int}"
     found = ThreadPoolExecutor(1).submit(machine.run, ["sleep", seconds], timeout=290)
-    ours = f"sleep\0{seconds}\0".encode()
-    until(lambda: any(_command(pid) == ours for pid in Path("/proc").glob("[0-9]*")))
+    until(lambda: ["sleep", seconds] in having(seconds).values())
     return found
-
-
-def _command(process: Path) -> bytes:
-    try:
-        return (process / "cmdline").read_bytes()
-    except OSError:
-        return b""
 
 
 def test_a_link_that_is_cut_ends_what_waits_and_is_mended(own: SshdNode) -> None:

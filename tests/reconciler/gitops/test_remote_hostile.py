@@ -19,6 +19,7 @@ from reconciler.gitops.remote import Remote
 from reconciler.gitops.revision_tracker import RevisionTracker, TrackedRef
 from reconciler.sources.git_command import GitLogin
 from schemas.problems.errors.git_remote import NoSuchRevision, RemoteUnreachable
+from tests.harness.processes import having
 from tests.reconciler.gitops.repositories import git
 from tests.reconciler.gitops.test_revision_tracker import Lab, lab, taken
 from tests.waiting import until
@@ -215,26 +216,12 @@ def silent() -> Iterator[int]:
                 each.close()
 
 
-def mentioning(word: str) -> list[str]:
-    """Processes with it in their command lines."""
-    found = []
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                words = (entry / "cmdline").read_bytes().decode(errors="replace").split("\0")
-            except OSError:
-                continue
-            if any(word in each for each in words):
-                found.append(" ".join(words))
-    return found
-
-
 def test_a_server_that_hangs_leaves_no_process_behind(tmp_path: Path) -> None:
     with silent() as port:
         url = f"http://127.0.0.1:{port}/hung-{tmp_path.name}.git"
         with pytest.raises(RemoteUnreachable, match="no answer within"):
             Remote(url, tmp_path / "copy").fetch("main", timeout=2)
-        until(lambda: not mentioning(url), lambda: f"gone: {mentioning(url)}")
+        until(lambda: not having(url), lambda: f"gone: {having(url)}")
 
 
 def test_a_server_that_hangs_in_the_middle_leaves_the_copy_whole(lab: Lab, tmp_path: Path) -> None:
@@ -250,7 +237,7 @@ def test_a_server_that_hangs_in_the_middle_leaves_the_copy_whole(lab: Lab, tmp_p
             remote.fetch("main", timeout=2)
     finally:
         del os.environ["GIT_SSH_COMMAND"]
-    until(lambda: not mentioning(str(hung)), lambda: f"gone: {mentioning(str(hung))}")
+    until(lambda: not having(str(hung)), lambda: f"gone: {having(str(hung))}")
     assert taken(lab.follow()) == good
 
 

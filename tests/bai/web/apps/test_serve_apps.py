@@ -17,16 +17,8 @@ import yaml
 
 from tests.bai.conftest import PATIENCE, Repo
 from tests.harness.ports import free_port
+from tests.harness.processes import child_called
 from tests.waiting import until
-
-
-def caddy_of(pid: int) -> int | None:
-    """Of all threads' children the one that is Caddy."""
-    for task in Path(f"/proc/{pid}/task").iterdir():
-        for child in (task / "children").read_text().split():
-            if Path(f"/proc/{child}/comm").read_text().strip() == "caddy":
-                return int(child)
-    return None
 
 
 def gone(pid: int) -> bool:
@@ -76,13 +68,13 @@ def test_an_app_from_beginning_to_end(repo: Repo) -> None:
         assert "Directory listing" in client.get("/", headers=allowed).text
         assert client.get("/").status_code == 401
         assert client.get("/", headers={**allowed, "Host": f"other.apps.example:{listen}"}).status_code == 404
-        caddy = caddy_of(server.pid)
+        caddy = child_called(server.pid, "caddy")
         assert caddy is not None
         os.kill(caddy, signal.SIGKILL)
         until(lambda: status() == 200, "it is back")
         (repo.root / "lab.yaml").unlink()
         until(lambda: status() == 404, "the app is none any more")
-        last = caddy_of(server.pid)
+        last = child_called(server.pid, "caddy")
         assert last not in (None, caddy)
         server.send_signal(signal.SIGTERM)
         assert server.wait(PATIENCE) == 0
@@ -99,8 +91,8 @@ def test_a_server_that_is_killed_leaves_no_caddy(repo: Repo, tmp_path: Path) -> 
         "serve", "--listen", "127.0.0.1:0", "--apps-listen", "127.0.0.1:0", "--apps-tls", "off"
     )
     try:
-        until(lambda: caddy_of(server.pid) is not None, "Caddy runs")
-        caddy = caddy_of(server.pid)
+        until(lambda: child_called(server.pid, "caddy") is not None, "Caddy runs")
+        caddy = child_called(server.pid, "caddy")
         assert caddy is not None
         server.kill()
         until(lambda: gone(caddy), "it is gone")

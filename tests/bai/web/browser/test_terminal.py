@@ -24,6 +24,7 @@ from tests.bai.web.browser.site import Shots, Visit
 from tests.bai.web.browser.terminal_screen import note, rows, shows
 from tests.bai.web.browser.test_looks import WIDE, violations
 from tests.bai.web.lab import doors, serving
+from tests.harness.processes import having
 from tests.lab.browser import Chromium
 from tests.reconciler.lab import new_store
 from tests.waiting import until
@@ -173,15 +174,8 @@ def test_closing_ends_the_shell_and_what_it_runs(native: Native) -> None:
     page.context.close()
 
 
-def _sleeping() -> list[Path]:
-    return [each for each in Path("/proc").glob("[0-9]*") if _words(each)[:2] == ["sleep", SLEEP]]
-
-
-def _words(process: Path) -> list[str]:
-    try:
-        return (process / "cmdline").read_text().split("\0")
-    except OSError:
-        return []
+def _sleeping() -> bool:
+    return ["sleep", SLEEP] in having(SLEEP).values()
 
 
 def test_the_main_program_is_attached_to_and_goes_on(native: Native) -> None:
