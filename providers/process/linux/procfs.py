@@ -29,6 +29,13 @@ def _stat_fields(text: str) -> list[str]:
     return text.rpartition(")")[2].split()
 
 
+def _stat_if_there(pid: int) -> list[str]:
+    try:
+        return _stat(pid)
+    except OSError:
+        return []
+
+
 def start_time(pid: int) -> int:
     """Clock ticks after boot at which the process started; 0 when there is none (or only its zombie)."""
     try:
@@ -92,7 +99,7 @@ def marked(mark: str, *, seconds: float = 1.0) -> list[int]:
             text = _environment(pid)
             if text and wanted in text.split(b"\0"):
                 found.append(pid)
-            if text != b"" or not _becomes_program(pid):
+            if text != b"" or not _becomes_program(_stat_if_there(pid)):
                 settled.add(pid)
         if time.monotonic() > deadline:
             break
@@ -116,16 +123,16 @@ def _environment(pid: int) -> bytes | None:
         return None
 
 
-def _becomes_program(pid: int) -> bool:
-    """Whether a process whose environment was just read as empty is between two programs, or was then.
+def _becomes_program(fields: list[str]) -> bool:
+    """Whether a process whose environment was just read as empty is between two programs, or was then; by its
+    `_stat`.
 
     exec tells where the environment ends, and then where the code begins (binfmt_elf.c, load_elf_binary).
     Who may not read that is told 1.
     """
     try:
-        fields = _stat(pid)
         memory, code, first, end = (int(fields[index]) for index in (20, 23, 47, 48))
-    except (OSError, ValueError, IndexError):
+    except (ValueError, IndexError):
         return False
     return memory > 0 and (code == 0 or end > first)
 
@@ -210,6 +217,13 @@ def read_at(handle: int, name: str) -> str:
     descriptor = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=handle)
     with open(descriptor, encoding="utf-8", errors="surrogateescape", newline="") as stream:
         return stream.read()
+
+
+def environment_at(handle: int) -> str | None:
+    """The initial environment of a process held by `open_process`, each entry ended by NUL; None for as long
+    as it is becoming another program. Raises OSError when it is gone, or may not be read."""
+    text = read_at(handle, "environ")
+    return None if not text and _becomes_program(_stat_fields(read_at(handle, "stat"))) else text
 
 
 def started_at(handle: int) -> int:

@@ -84,7 +84,7 @@ def _find_main_process(record: KernelRecord, is_sandboxed: Callable[[], bool]) -
             return None
         except ValueError as error:
             raise ProviderError(provider="process", why=f"{record.id} cannot be entered: {error}") from error
-        if filtered and status.get("Seccomp") != _FILTERED:
+        if env is None or (filtered and status.get("Seccomp") != _FILTERED):
             return None
         if sandboxed and record.spec.uid is not None and os.geteuid() == 0 and who.uid != record.spec.uid:
             return None
@@ -126,18 +126,21 @@ def _open_sandboxed_command(record: KernelRecord) -> int | None:
     return None
 
 
-def _environment(record: KernelRecord, *, sandboxed: bool) -> dict[str, str]:
+def _environment(record: KernelRecord, *, sandboxed: bool) -> dict[str, str] | None:
     """What bai started the kernel with, secrets included, from the process that it started; what is recorded
-    counts before that, as without a sandbox this process is the session's."""
+    counts before that, as without a sandbox this process is the session's. None while it has none, as it is
+    becoming another program."""
     handle = _open_recorded(record, "pid")
     if handle is None:
         raise ProcessLookupError
     try:
-        text = procfs.read_at(handle, "environ")
+        text = procfs.environment_at(handle)
     except PermissionError:
         text = ""
     finally:
         os.close(handle)
+    if text is None:
+        return None
     before = PREFIX if sandboxed else ""
     entries = (entry.removeprefix(before) for entry in text.split("\0") if entry.startswith(before))
     pairs = (entry.partition("=") for entry in entries if "=" in entry)

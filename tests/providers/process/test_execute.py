@@ -17,6 +17,7 @@ from providers.machines.signals import signal_handlers
 from providers.process.interaction import relay
 from providers.process.linux import cgroup
 from providers.process.provider import ProcessProvider
+from providers.process.supervision.kernel_process import hold_main_process
 from tests.providers.process.kernels import output, said, script, spec
 
 SYS_ADMIN = 21
@@ -48,6 +49,21 @@ def kernel(provider: ProcessProvider) -> ProcessProvider:
     provider.create(script("echo inside > mine; echo up; sleep 300", env={"A": "1"}, secret_env={"B": "2"}))
     said(provider, spec().id, b"up")
     return provider
+
+
+def test_a_main_process_that_executes_itself_again_and_again_is_not_without_environment(
+    make: Callable[..., ProcessProvider],
+) -> None:
+    """While it becomes another program it has none."""
+    provider = make("bare")
+    again = "echo '#!/bin/sh' >again; echo 'exec \"$0\"' >>again; chmod +x again; echo up; exec ./again"
+    provider.create(script(again, secret_env={"B": "2"}))
+    said(provider, spec().id, b"up")
+    record = provider.root.read(spec().id)
+    assert record is not None
+    for _ in range(100):
+        with hold_main_process(record, lambda: record, lambda: False) as found:
+            assert found.env["B"] == "2"
 
 
 def test_it_is_limited_as_the_kernel_is(grouped: ProcessProvider) -> None:
