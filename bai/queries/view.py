@@ -226,7 +226,7 @@ class WorkspaceView:
         from schemas.problems.errors.plan import PlanError
 
         try:
-            return self._workspace.plan(offline=self._offline, actual=self.actual)
+            return self._workspace.plan(offline=self._offline, actual=self.actual, sealed=False)
         except PlanError:
             return None
 
