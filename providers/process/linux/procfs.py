@@ -12,6 +12,8 @@ import time
 
 MARKER = "BAI_KERNEL"
 """Environment variable that every process of a kernel starts with: `<root>/<kernel id>`."""
+_LOOKS = 20
+"""Least looks at processes for a mark, however long they take."""
 
 
 def boot_id() -> str:
@@ -88,20 +90,23 @@ def marked(mark: str, *, seconds: float = 1.0) -> list[int]:
 
     Those of other users cannot be read and are not ours. Processes are listed until nobody is new, as one may
     end after it forked another that the list lacks; one that is becoming another program is looked at again
-    until it is that. Both for so many `seconds` at most: who forks or executes for ever holds nobody up.
+    until it is that. Both for so many `seconds` at most, and for `_LOOKS`, should the machine stand still
+    meanwhile: who forks or executes for ever holds nobody up.
     """
     wanted = f"{MARKER}={mark}".encode()
     deadline = time.monotonic() + seconds
     found: list[int] = []
     settled: set[int] = set()
+    looks = 0
     while new := set(pids()) - settled:
+        looks += 1
         for pid in new:
             text = _environment(pid)
             if text and wanted in text.split(b"\0"):
                 found.append(pid)
             if text != b"" or not _becomes_program(_stat_if_there(pid)):
                 settled.add(pid)
-        if time.monotonic() > deadline:
+        if looks >= _LOOKS and time.monotonic() > deadline:
             break
         if not new & settled:
             time.sleep(0.001)

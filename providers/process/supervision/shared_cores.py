@@ -58,7 +58,7 @@ def forget(root: KernelRoot) -> None:
 
 
 def _cores_left(records: list[KernelRecord]) -> list[int]:
-    alone = {cpu for record in records if record.alive or not record.begun for cpu in record.spec.cpus}
+    alone = {cpu for record in records if record.runs or not record.begun for cpu in record.spec.cpus}
     return sorted(_usable_cpus() - alone)
 
 

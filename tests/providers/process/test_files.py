@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
+from providers.conformance.waiting import PATIENCE
+from providers.machines.streams import StallWatch
 from providers.process.interaction import files
 from providers.process.provider import ProcessProvider
 from providers.process.sandbox import bubblewrap
@@ -87,6 +90,16 @@ def helpers() -> list[int]:
 def test_what_a_session_stops_holds_nobody_up(
     provider: ProcessProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    stopped = threading.Event()
+
+    class LateWatch(StallWatch):
+        """Looks from then on: who begins slowly is not stopped."""
+
+        def _watch(self) -> None:
+            if stopped.wait(PATIENCE):
+                super()._watch()
+
+    monkeypatch.setattr(files, "StallWatch", LateWatch)
     monkeypatch.setattr(files, "STALL", 1.0)
     spec = script("echo made; exec sleep 3000")
     provider.create(spec)
@@ -96,6 +109,7 @@ def test_what_a_session_stops_holds_nobody_up(
         yield b"x" * 100_000
         for pid in until(helpers, "it is being written"):
             os.kill(pid, signal.SIGSTOP)
+        stopped.set()
         for _ in range(100):
             yield b"x" * 100_000
 

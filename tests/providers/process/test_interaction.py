@@ -31,6 +31,7 @@ from providers.process.provider import ProcessProvider
 from providers.process.supervision import logfile
 from providers.process.supervision.console import MOST_BEHIND, PATIENCE, Client, Console, frame
 from schemas.problems.errors.kernel import CopyRefused, NotRunning, PortRefused
+from tests.harness.ports import free_port
 from tests.harness.processes import having
 from tests.providers.process.kernels import UID, ended, output, said, script, seen, spec
 from tests.waiting import until
@@ -114,12 +115,11 @@ def test_the_window_and_the_keyboards_signals_reach_the_command(provider: Proces
         size = child.match[1] if isinstance(child.match, re.Match) else ""
     # What the terminal echoes is not yet read by the shell, and Ctrl-C would throw it away; while the shell
     # starts the command, it is for neither of the two.
-    child.sendline("trap '' TERM; echo as''leep; sleep 1000")
-    child.expect("asleep")
-    for _ in range(60):
-        child.sendintr()
-        if child.expect(["[$#] ", pexpect.TIMEOUT], timeout=1) == 0:
-            break
+    seconds = f"86{free_port()}"
+    child.sendline(f"trap '' TERM; sleep {seconds}")
+    until(lambda: ["sleep", seconds] in having(seconds).values(), "the command runs")
+    child.sendintr()
+    child.expect("[$#] ")
     child.sendline("echo co''de=$?")
     child.expect("code=130")
     child.close(force=True)
@@ -328,8 +328,8 @@ def test_who_stops_reading_ends_the_copy(make: Callable[..., ProcessProvider]) -
 
 
 def test_a_port_of_the_machine_is_the_kernels(provider: ProcessProvider) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        port = server.getsockname()[1]
+    port = free_port()  # Nobody else's when the server has gone.
+    with socket.create_server(("127.0.0.1", port)) as server:
         provider.create(spec())
         stream = provider.dial(NAME, port)
         accepted = server.accept()[0]

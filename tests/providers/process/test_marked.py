@@ -6,8 +6,10 @@ import contextlib
 import itertools
 import os
 import subprocess
+import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -60,6 +62,21 @@ def test_who_forks_for_ever_holds_nobody_up(mark: str, monkeypatch: pytest.Monke
     numbers = itertools.count(2**22 + 1)  # No process has a number above PID_MAX_LIMIT.
     monkeypatch.setattr(procfs, "pids", lambda: [next(numbers)])
     assert procfs.marked(mark, seconds=0.02) == []
+
+
+def test_a_machine_that_stood_still_has_left_no_time_and_he_is_found(
+    mark: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """He was becoming another program just then."""
+    read, looks = procfs._environment, iter([b"", b""])
+    clock = itertools.count(0.0, 1000.0)
+    with begun(mark, "sleep", "60") as process:
+        monkeypatch.setattr(procfs, "_becomes_program", lambda pid: pid == process.pid)
+        monkeypatch.setattr(
+            procfs, "_environment", lambda pid: next(looks, read(pid)) if pid == process.pid else read(pid)
+        )
+        monkeypatch.setattr(procfs, "time", SimpleNamespace(monotonic=lambda: next(clock), sleep=time.sleep))
+        assert procfs.marked(mark) == [process.pid]
 
 
 def test_who_has_no_environment_holds_nobody_up(mark: str) -> None:

@@ -65,7 +65,7 @@ def test_a_replica_that_has_ended_is_refused(provider: ProcessProvider) -> None:
     provider.create(script("exit 0"))
     ended(provider, KERNEL)
     assert asked(provider, "true").refused
-    found = ask(provider, CLUSTER, ONE, Question("tcp", "port http", port=free_port()))
+    found = ask(provider, CLUSTER, ONE, Question("tcp", "port http", port=free_port(), timeout=60))
     assert found.refused and found.why == f"port http cannot be reached: Kernel {KERNEL} does not run"
 
 
@@ -83,8 +83,9 @@ def test_many_replicas_are_asked_at_a_time(runs: ProcessProvider) -> None:
 
 
 def test_a_port_is_asked_over_the_providers_own_way(runs: ProcessProvider) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        question = Question("tcp", "port http", port=listener.getsockname()[1])
+    port = free_port()  # Nobody else's when the listener has gone.
+    with socket.create_server(("127.0.0.1", port)):
+        question = Question("tcp", "port http", port=port, timeout=60)
         assert ask(runs, CLUSTER, ONE, question) == Answer(True)
         silent = ask(runs, CLUSTER, ONE, replace(question, how="http", path="/", timeout=0.3))
         assert silent.late

@@ -131,6 +131,22 @@ def test_one_that_ended_by_itself_holds_nothing(provider: ProcessProvider) -> No
     assert max(CPUS) not in cpus(provider, "s-shared")
 
 
+def test_one_that_ended_holds_nothing_while_its_supervisor_lives_on(provider: ProcessProvider) -> None:
+    provider.create(spec("true", name="s-alone", cpus=(ALONE,)))
+    ended(provider, "s-alone")
+    record = provider.root.read("s-alone")
+    assert record is not None
+    until(lambda: not record.alive, "its supervisor is gone")
+    late = files.open_lock(str(record.folder / "alive"))
+    try:
+        assert files.try_lock(late)
+        provider.create(sharing("s-shared"))
+        provider.create(spec(name="s-other", cpus=(max(CPUS),)))
+        assert ALONE in cpus(provider, "s-shared")
+    finally:
+        os.close(late)
+
+
 def test_with_the_last_kernel_the_file_goes(provider: ProcessProvider) -> None:
     provider.create(spec(name="s-alone", cpus=(ALONE,)))
     provider.create(sharing("s-shared"))

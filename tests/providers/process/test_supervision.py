@@ -295,7 +295,7 @@ def test_kernels_whose_files_were_deleted_are_still_found(grouped: ProcessProvid
 
 
 def test_the_supervisor_ignores_hangup_and_stops_its_kernel_at_shutdown(provider: ProcessProvider) -> None:
-    provider.create(script("trap 'exit 4' TERM; echo up; while :; do sleep 0.05; done"))
+    provider.create(script("trap 'exit 4' TERM; echo up; while :; do sleep 0.05; done", stop_grace=120.0))
     said(provider, spec().id, b"up")
     keeper = keeper_of(provider, spec().id)
     os.kill(keeper, signal.SIGHUP)
