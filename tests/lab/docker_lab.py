@@ -22,6 +22,7 @@ from tests.lab.lent import lent
 from tests.lab.spaces import PATIENCE, within
 from tests.lab.sshd import make_key
 from tests.lab.stores import NAME, declared, owner_file, secret_of
+from tests.waiting import until
 
 _CONFIG = """
 HostKey {folder}/host_key
@@ -123,8 +124,21 @@ def join_swarm(engines: list[Engine]) -> None:
     manager.docker("swarm", "init", "--advertise-addr", manager.address)
     token = manager.docker("swarm", "join-token", "-q", "worker").strip()
     for worker in workers:
-        where = ("--advertise-addr", worker.address, f"{manager.address}:2377")
-        worker.docker("swarm", "join", "--token", token, *where)
+        _join(worker, manager, token)
+
+
+def _join(worker: Engine, manager: Engine, token: str) -> None:
+    """An engine says after 20 s that it goes on with it in the background."""
+    from docker.errors import APIError
+
+    api = worker.api()
+    try:
+        api.join_swarm([f"{manager.address}:2377"], token, advertise_addr=worker.address)
+    except APIError as error:
+        if "will continue in the background" not in str(error.explanation):
+            raise
+    until(lambda: api.info()["Swarm"]["LocalNodeState"] == "active", f"{worker.name} is of the swarm")
+    api.close()
 
 
 @contextlib.contextmanager

@@ -287,7 +287,7 @@ def test_events_are_told_also_after_the_engine_was_away(broken: Engine) -> None:
     over = threading.Event()
     listener = threading.Thread(target=lambda: told.extend(_each(provider, over, told)))
     listener.start()
-    until(lambda: any(map(_listens, threading.enumerate())), "it knows from when on it listens")
+    until(lambda: _listens(broken), "it knows from when on it listens")
     provider.create(script("exit 3", node=broken.name))
     until(lambda: {"created", "started", "ended"} <= {event.what for event in told})
     (ended,) = [event for event in told if event.what == "ended"]
@@ -300,8 +300,10 @@ def test_events_are_told_also_after_the_engine_was_away(broken: Engine) -> None:
     until(lambda: not listener.is_alive(), "it is over")
 
 
-def _listens(thread: threading.Thread) -> bool:
-    return isinstance(thread, EventListener) and thread._last > 0
+def _listens(engine: Engine) -> bool:
+    """Not of another test, whose listener may not have ended yet."""
+    listeners = (each for each in threading.enumerate() if isinstance(each, EventListener))
+    return any(each._engine.node == engine.name and each._last for each in listeners)
 
 
 def _each(provider: DockerProvider, over: threading.Event, told: list[KernelEvent]) -> list[KernelEvent]:

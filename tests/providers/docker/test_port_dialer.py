@@ -25,8 +25,8 @@ CALLERS = 6
 def test_who_connects_at_a_time_asks_the_node_once(on_engines: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     """As all clients of a service do when a drain has changed the cluster's documents."""
     provider = on_engines()
-    provider.create(script("echo up; exec httpd -f -p 7070 -h /tmp"))
-    until(lambda: b"".join(provider.logs(NAME)) == b"up\n", "it has begun")
+    provider.create(script("httpd -p 7070 -h /tmp && echo up; exec sleep 1000"))
+    until(lambda: b"".join(provider.logs(NAME)) == b"up\n", "it listens")
     asked, inspected, another = list[str](), list[str](), threading.Event()
     run, inspect = LocalMachine.run, Engine.inspect
 
