@@ -29,7 +29,8 @@ pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("clients")]
 SECRET = "a shared secret"
 KEY = rsa.generate_private_key(65537, 2048)
 PUBLISHED = {**jwt.algorithms.RSAAlgorithm.to_jwk(KEY.public_key(), as_dict=True), "kid": "one", "use": "sig"}
-OFTEN = settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture])
+SLOW = [HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+OFTEN = settings(max_examples=150, suppress_health_check=SLOW)
 
 
 class Provider:

@@ -142,7 +142,7 @@ CLOCKS = st.sampled_from([0.0, 1.0, NOW - YEAR, NOW, NOW + 20 * YEAR, 2.5e11])
 TABLES = st.sampled_from(["", *metadata.tables])
 
 
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(at=MOMENTS, clocks=st.lists(CLOCKS, min_size=1, max_size=4), of=TABLES)
 def test_any_time_in_a_store_is_survived_by_any_clock(
     tmp_path_factory: pytest.TempPathFactory, at: float, clocks: list[float], of: str

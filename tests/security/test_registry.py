@@ -75,7 +75,7 @@ def answers(layers: list[dict[str, object]], *blobs: bytes) -> dict[str, Reply |
 
 
 def asked(server: Replay, *keys: PublicKey) -> tuple[tuple[cosign.VerifiedSignature, ...], tuple[str, ...]]:
-    access = RegistryAccess(server.address, plain_http=True, timeout=5)
+    access = RegistryAccess(server.address, plain_http=True, timeout=120)
     client = RegistryClient(access, Transport(access, sleep=lambda _: None))
     return client.signatures(parse_reference(f"{server.address}/team/x@{DIGEST}"), keys or (KEY,))
 
