@@ -4,13 +4,14 @@ message passes."""
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import struct
 import threading
 from collections import deque
 from typing import Any
 
-from paramiko import Message
+from paramiko import Message, SSHException
 from paramiko.common import (
     MSG_CHANNEL_CLOSE,
     MSG_CHANNEL_FAILURE,
@@ -68,6 +69,12 @@ class OpenSshPacketizer(Packetizer):
             self._ended_channels.discard(given)
             message.rewind()
         return number, _with_exit_status(message) if number == MSG_CHANNEL_REQUEST else message
+
+    def close(self) -> None:
+        """Behind a jump host its socket is a channel, whose end cannot be told any more when the connection
+        to that host is broken: neither who closes nor paramiko's thread is to fail by that."""
+        with contextlib.suppress(OSError, SSHException):
+            super().close()
 
     def _is_too_late(self, content: bytes) -> bool:
         if content[0] not in _ABOUT_A_CHANNEL:

@@ -71,15 +71,21 @@ class PersistentConnection:
 
         Raises ChannelException when the far side refuses, and what `open_connection` raises.
         """
+        with self._state:  # Before a login: others would count the connection it makes as idle, and close it.
+            self._open += 1
+            self.used = time.monotonic()
+        try:
+            return self._opened(opening)
+        except BaseException:
+            self._channel_closed()
+            raise
+
+    def _opened(self, opening: Opening) -> paramiko.Channel:
         for last in (False, True):
             connection = self._ensure_connected()
-            with self._state:
-                self._open += 1
-                self.used = time.monotonic()
             try:
                 return opening(connection)
             except BROKEN as error:
-                self._channel_closed()
                 if isinstance(error, paramiko.ChannelException):
                     raise
                 connection.close()

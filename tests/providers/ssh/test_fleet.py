@@ -69,8 +69,9 @@ def fleet(sshd_nodes: SshdNodes, tmp_path: Path) -> Iterator[Fleet]:
     connections.close_connections()
     nodes = {node.name: node for node in sshd_nodes(COUNT)}
     with sshd_nodes.inside(), answering_engines(tmp_path, list(nodes)) as engines:
-        there = [
-            replace(node.endpoint(), options={"socket": engines.socket(name)}) for name, node in nodes.items()
+        there = [  # So many logins at once take long on a machine with little else than that to do.
+            replace(node.endpoint(connectTimeout="2m"), options={"socket": engines.socket(name)})
+            for name, node in nodes.items()
         ]
         with closing(open_docker({}, machines=there)) as provider:
             time = Time()
@@ -99,7 +100,10 @@ def test_slow_nodes_and_nodes_that_are_cut_off_hold_up_nobody(fleet: Fleet) -> N
         fleet.engines.delay(name, HANGS)
     for name in cut:
         fleet.nodes[name].link(up=False)
+    before = {name: len(fleet.engines.requests(name)) for name in slow}
     seen = fleet.observe_past(slow | cut)
+    # Whom all others were faster than may have been asked, and not have heard of it yet.
+    until(lambda: all(len(fleet.engines.requests(name)) > before[name] for name in slow), "they are asked")
     assert seen.unreachable == dict.fromkeys(
         sorted(slow | cut, key=lambda n: int(n[1:])), "no answer within 20 s"
     )

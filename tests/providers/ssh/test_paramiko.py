@@ -4,6 +4,7 @@ private is touched, and those that its documentation passes over are named here.
 from __future__ import annotations
 
 import ast
+import contextlib
 import socket
 import threading
 from collections.abc import Iterator
@@ -27,7 +28,7 @@ PACKAGE = Path(providers.machines.ssh.__file__).parent
 USED = {
     "transport": "active auth_timeout banner_timeout clear_to_send handshake_timeout packetizer sock",
     "channel": "closed eof_received exit_status recv_ready recv_stderr_ready resize_pty status_event",
-    "packetizer": "read_message send_message set_keepalive",
+    "packetizer": "close read_message send_message set_keepalive write_all",
 }
 HOST_KEY = paramiko.ECDSAKey.generate()
 
@@ -223,3 +224,44 @@ def test_why_a_connection_ended_is_told_to_everybody(ends: tuple[Transport, para
     until(lambda: not ours.is_active(), "it has ended")
     why = ours.get_exception()
     assert why is not None and ours.get_exception() is why
+
+
+@contextlib.contextmanager
+def behind(ends: tuple[Transport, paramiko.Transport]) -> Iterator[Transport]:
+    """Our end of a connection that leads through that one, as through a jump host."""
+    ours, server = ends
+    through = ours.open_session()
+    far = server.accept(PATIENCE)
+    assert far is not None
+    last = paramiko.Transport(far)
+    last.add_server_key(HOST_KEY)
+    last.start_server(server=Anybody(), event=threading.Event())
+    with contextlib.closing(last), contextlib.closing(Transport(through)) as behind_it:
+        behind_it.start_client(timeout=PATIENCE)
+        yield behind_it
+
+
+def takes_nothing(_: bytes) -> None:
+    """What paramiko says of a socket that is broken."""
+    raise EOFError
+
+
+def test_what_leads_through_a_broken_connection_can_be_closed(
+    ends: tuple[Transport, paramiko.Transport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with behind(ends) as last:
+        monkeypatch.setattr(ends[0].packetizer, "write_all", takes_nothing)
+        last.close()
+        assert not last.is_active()
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_what_leads_through_a_broken_connection_ends_without_a_traceback(
+    ends: tuple[Transport, paramiko.Transport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with behind(ends) as last:
+        monkeypatch.setattr(ends[0].packetizer, "write_all", takes_nothing)
+        last.keep_alive(0.01)
+        last.join(PATIENCE)
+        assert not last.is_alive()
+        assert isinstance(last.get_exception(), ConnectionResetError)
