@@ -30,7 +30,7 @@ kind: Cluster
 metadata: {{name: here}}
 spec:
   provider: docker
-  ssh: {{user: root, port: {port}, keyFrom: lab/key, knownHostsFrom: lab/known_hosts, keepAlive: 3s}}
+  ssh: {{user: root, port: {port}, keyFrom: lab/key, knownHostsFrom: lab/known_hosts}}
 ---
 apiVersion: bai/v1
 kind: ResourceGroup

@@ -87,7 +87,7 @@ def only_node_drained(lab: ServiceLab, load: Load) -> list[Time]:
 
 
 def _leaving(lab: ServiceLab) -> bool:
-    return any("drained" in each["why"] for each in lab.service()["replicas"])
+    return any("drained" in each["why"] for each in lab.service().get("replicas") or ())
 
 
 def node_drained(lab: ServiceLab, load: Load) -> list[Time]:

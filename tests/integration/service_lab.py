@@ -205,7 +205,7 @@ def service_document(
     }  # fmt: skip
     readiness = {"http": {"port": "http", "path": "/health"}, "period": "1s", "timeout": "60s"}
     spec = {
-        "replicas": replicas, "template": template, "readiness": readiness, "drain": "5s",
+        "replicas": replicas, "template": template, "readiness": readiness, "drain": "60s",
         "update": dict(update),
     }  # fmt: skip
     metadata = {"name": "web", "project": "demo"}
@@ -275,11 +275,20 @@ class ServiceLab:
         found: dict[str, Any] = answer.json() if answer.ok else {}
         return found
 
+    def status(self) -> dict[str, Any]:
+        """The same; empty, too, where the last pass had no plan."""
+        return self.service().get("status") or {}
+
+    def has_failed(self) -> bool:
+        """Whether its latest generation was given up."""
+        return self.status().get("phase") == "failed"
+
     def complete(self, version: str) -> bool:
         """Whether replicas of this one alone serve, and the server says so."""
-        status = self.service().get("status") or {}
+        status = self.status()
         serving = self.lives.versions() == Counter({version: self.replicas})
-        return serving and status["phase"] in ("complete", "failed") and status["ready"] == self.replicas
+        said = status.get("phase") in ("complete", "failed") and status["ready"] == self.replicas
+        return serving and said
 
     def until_complete(self, version: str) -> None:
         self.until(lambda: self.complete(version), f"all replicas are of {version}")

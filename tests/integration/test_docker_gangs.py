@@ -52,6 +52,13 @@ def gangs(tmp_path: Path, swarm: list[Engine]) -> Iterator[MakeGangs]:
         each.close()
 
 
+def nothing_is_left(swarm: list[Engine]) -> None:
+    """An overlay that the manager has removed goes from the other nodes when they hear of it."""
+    for engine in swarm:
+        assert engine.docker("ps", "-aq") == ""
+        until(lambda at=engine: "bai" not in at.docker("network", "ls", "--format", "{{.Name}}"))
+
+
 SUM = """
 type: batch
 image: {image}
@@ -81,9 +88,7 @@ def test_a_sum_over_two_nodes(gangs: MakeGangs, network: str, swarm: list[Engine
     assert {k.state for k in lab.open().provider.observe().kernels} == {"exited"}
     lab.drop("sum")
     lab.done()
-    for engine in swarm:
-        assert "bai" not in engine.docker("network", "ls", "--format", "{{.Name}}")
-        assert engine.docker("ps", "-aq") == ""
+    nothing_is_left(swarm)
 
 
 PLAIN = """
@@ -120,9 +125,7 @@ def test_all_or_nothing(gangs: MakeGangs, swarm: list[Engine]) -> None:
     result = lab.apply()
     assert not result.ok
     assert "500-501" in " ".join(each.error for each in result.results)
-    for engine in swarm:
-        assert engine.docker("ps", "-aq") == ""
-        assert "bai" not in engine.docker("network", "ls", "--format", "{{.Name}}")
+    nothing_is_left(swarm)
     assert lab.record("half").phase == "ERROR"
 
 

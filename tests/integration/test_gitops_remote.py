@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import hmac
 import json
+import os
 import shutil
 import signal
 from collections.abc import Callable, Iterator
@@ -289,10 +290,10 @@ def _lose_objects(copy: Path) -> None:
 
 
 def _spoil_everything(copy: Path) -> None:
-    for path in (copy / "objects").rglob("*"):
-        # The loop's git has files here that come and go.
-        with contextlib.suppress(FileNotFoundError):
-            if path.is_file():
+    # The loop's git has files and folders here that come and go.
+    for folder, _, names in os.walk(copy / "objects"):
+        for path in (Path(folder, name) for name in names):
+            with contextlib.suppress(FileNotFoundError):
                 path.chmod(0o644)
                 path.write_bytes(b"\0" * 8)
 

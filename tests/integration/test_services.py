@@ -64,7 +64,7 @@ def test_a_generation_that_never_gets_ready_makes_way_without_a_lost_request(lab
     (version,) = lab.lives.versions()
     with lab.load() as load:
         lab.write("bad", broken=True, deadline="2s")
-        lab.until(lambda: lab.service()["status"]["phase"] == "failed", "it is given up")
+        lab.until(lab.has_failed, "it is given up")
         lab.until_complete(version)
         only_answers_of(load, version)
     assert load.problems(begun) == []

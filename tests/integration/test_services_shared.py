@@ -108,7 +108,7 @@ def test_a_commit_that_breaks_the_probe_loses_no_request(servers: TwoServers) ->
     (version,) = servers.one.lives.versions()
     with servers.load(servers.other) as load, servers.load(servers.one) as beside:
         servers.ask_what_none_answers()
-        servers.one.until(lambda: servers.one.service()["status"]["phase"] == "failed", "it is given up")
+        servers.one.until(servers.one.has_failed, "it is given up")
         servers.one.until_complete(version)
         load.until_asked()
     assert load.problems(begun) == [] and beside.problems(begun) == []

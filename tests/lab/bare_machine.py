@@ -154,8 +154,9 @@ def root_of(distribution: Distribution) -> Path:
         subprocess.run(["chroot", str(root), *words], check=True)
 
     for old in folder().glob("bare-*"):
-        if time.time() - old.stat().st_mtime > _MONTH:
-            shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # Somebody else forgets the same.
+            if time.time() - old.stat().st_mtime > _MONTH:
+                shutil.rmtree(old, ignore_errors=True)
     _fetch(distribution, f"dists/{distribution.suite}/InRelease")
     return kept(name, make)
 

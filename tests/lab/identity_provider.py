@@ -102,7 +102,8 @@ class IdentityProviderLab:
 
     def waiting(self) -> list[str]:
         """User codes that nobody has typed in yet."""
-        return [each["user_code"] for each in self._codes.values() if each["user_code"] not in self.people]
+        codes = list(self._codes.values())  # More may come meanwhile.
+        return [each["user_code"] for each in codes if each["user_code"] not in self.people]
 
     def revoke(self) -> None:
         """No login can be renewed any more."""

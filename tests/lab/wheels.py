@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import platform
@@ -150,5 +151,6 @@ def _download(folder: Path, python: str, *asked: str) -> None:
 
 def _forget_old() -> None:
     for old in cache.folder().glob("wheels-*"):
-        if time.time() - old.stat().st_mtime > _MONTH:
-            shutil.rmtree(old, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # Somebody else forgets the same.
+            if time.time() - old.stat().st_mtime > _MONTH:
+                shutil.rmtree(old, ignore_errors=True)

@@ -9,6 +9,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -44,7 +45,7 @@ http.server.ThreadingHTTPServer(("127.0.0.1", int(os.environ["BAI_PORT_WEB"])), 
 _SAY = """
 import socket, sys
 stream = socket.socket(socket.AF_UNIX)
-stream.settimeout(20)
+stream.settimeout(120)
 stream.connect(sys.argv[1])
 stream.sendall(sys.argv[2].encode().decode("unicode_escape").encode("latin-1"))
 said = b""
@@ -70,6 +71,8 @@ class Site(RoleSite):
         self.wheel = f"{SHARED}/{wheel.name}"
         self.version = wheel.name.split("-")[1]
         self.folder = folder
+        self.temporary = Path(tempfile.mkdtemp(prefix="bai-t-"))
+        """Where bai has its sockets, and a link its keys: others on this machine have theirs in /tmp."""
         self.server: subprocess.Popen[bytes] | None = None
         self._write_documents(folder / "repository")
 
@@ -110,6 +113,7 @@ class Site(RoleSite):
         return {
             **kept, "HOME": str(self.nodes.home), "XDG_STATE_HOME": str(self.folder / "own"),
             "BAI_PROCESS_ROOT": str(self.folder / "machine"), "BAI_SECRET_STORES": str(self.nodes.stores),
+            "TMPDIR": str(self.temporary),
         }  # fmt: skip
 
     def bai(self, *words: str) -> list[str]:
@@ -173,4 +177,5 @@ class Site(RoleSite):
             self.server.terminate()
             self.server.wait(PATIENCE)
             subprocess.run(self.bai("destroy", "--yes"), env=self.environment, check=False, timeout=PATIENCE)
+        shutil.rmtree(self.temporary, ignore_errors=True)
         super().close()
