@@ -185,10 +185,13 @@ def root() -> Path:
     key = hashlib.sha256(
         repr((_VERSION, sys.version, sys.base_prefix, _INIT, _source(agent), sorted(wanted.items()))).encode()
     )
-    path = kept(f"root-{key.hexdigest()[:16]}.ext4", lambda draft: _make_root(draft, list(wanted)))
-    path.touch()
-    _forget_others()
-    return path
+    while True:
+        path = kept(f"root-{key.hexdigest()[:16]}.ext4", lambda draft: _make_root(draft, list(wanted)))
+        # Another run may have just forgotten it: `touch` would make an empty one.
+        with contextlib.suppress(FileNotFoundError):
+            os.utime(path)
+            _forget_others()
+            return path
 
 
 def _forget_others() -> None:

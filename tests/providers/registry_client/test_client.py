@@ -21,7 +21,8 @@ from tests.lab.registry import USER, LabRegistry, StartRegistry, tar_of
 
 
 def client(lab: LabRegistry, *, user: str = "", password: str = "", **other: object) -> RegistryClient:
-    given = {"plain_http": not lab.tls, "ca": Path(lab.ca).read_text() if lab.ca else "", **other}
+    ca = Path(lab.ca).read_text() if lab.ca else ""
+    given = {"plain_http": not lab.tls, "ca": ca, "timeout": 60, **other}
     return RegistryClient(RegistryAccess(lab.address, username=user, password=password, **given))  # type: ignore[arg-type]
 
 

@@ -16,7 +16,7 @@ from tests.lab.registry import LabRegistry, StartRegistry
 def asked(
     lab: LabRegistry, image: str, digest: str, *keys: PublicKey
 ) -> tuple[tuple[VerifiedSignature, ...], tuple[str, ...]]:
-    with RegistryClient(RegistryAccess(lab.address, plain_http=True)) as client:
+    with RegistryClient(RegistryAccess(lab.address, plain_http=True, timeout=60)) as client:
         return client.signatures(reference(lab, image).at(digest), keys)
 
 
@@ -58,7 +58,7 @@ def test_several_sign_and_each_is_found(registry: StartRegistry, cosign: Cosign)
     assert {one.key for one in found} == set(keys)
     assert lab.push("tool:1") == digest
     access = RegistryAccess(
-        lab.address, ca=(lab.folder / "ca.pem").read_text(), username="bai", password="secret"
+        lab.address, ca=(lab.folder / "ca.pem").read_text(), username="bai", password="secret", timeout=60
     )
     with RegistryClient(access) as client:
         assert client.signatures(reference(lab, "tool").at(digest), keys) == ((), ())
@@ -68,7 +68,7 @@ def test_a_signature_of_a_member_is_none_of_the_index(registry: StartRegistry, c
     """What is started is named by the index's digest; who signs one member has not signed the others."""
     lab = registry()
     digest = lab.push("tool:1", architectures=("amd64", "arm64"))
-    with RegistryClient(RegistryAccess(lab.address, plain_http=True)) as client:
+    with RegistryClient(RegistryAccess(lab.address, plain_http=True, timeout=60)) as client:
         member = client.facts(reference(lab, "tool:1")).platforms["amd64"].digest
     cosign.key("own")
     own = parse_public_key(cosign.public("own"))

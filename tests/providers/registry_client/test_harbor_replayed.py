@@ -24,7 +24,8 @@ DIGEST = "sha256:" + "a" * 64
 
 
 def harbor(server: Replay) -> Harbor:
-    return Harbor(RegistryAccess(server.address, plain_http=True, username="robot$bai", password="secret"))
+    login = {"username": "robot$bai", "password": "secret"}
+    return Harbor(RegistryAccess(server.address, plain_http=True, timeout=60, **login))
 
 
 def test_projects_over_pages_with_the_login() -> None:

@@ -285,7 +285,7 @@ def test_a_slow_server_is_waited_for(node: SshdNode, sshd_nodes: SshdNodes, tmp_
         thread = threading.Thread(target=relay)
         thread.start()
         port = server.getsockname()[1]
-        there = node.endpoint(port=port, knownHostsFrom=None, hostKeys="accept-new")
+        there = node.endpoint(port=port, knownHostsFrom=None, hostKeys="accept-new", connectTimeout="1m")
         machine = SshMachine(replace(there, address=sshd_nodes.address))
         assert machine.run(["cat"], stdin=b"x" * 20_000).out == b"x" * 20_000
         machine.close()
