@@ -206,7 +206,7 @@ def test_far_nodes_are_checked_by_the_driver_there(
             "BAI_SECRET_STORES": str(sshd_nodes.stores),
         },
     )
-    ssh = "{user: root, keyFrom: lab/key, knownHostsFrom: lab/known_hosts}"
+    ssh = "{user: root, keyFrom: lab/key, knownHostsFrom: lab/known_hosts, connectTimeout: 60s}"
     repo.write(
         "cluster.yaml",
         "apiVersion: bai/v1\nkind: Cluster\nmetadata: {name: far}\n"

@@ -15,6 +15,7 @@ from bai.cli.sessions.port_forwarding import Forwarder, PortMapping
 from providers.machines.base import Stream
 from schemas.problems.errors.command import CommandError
 from schemas.problems.errors.kernel import PortRefused
+from tests.harness.ports import free_port
 
 
 def read_all(stream: socket.socket) -> bytes:
@@ -69,7 +70,8 @@ def test_many_connections_at_a_time(echo: int) -> None:
 
 
 def test_the_end_cuts_what_is_open(echo: int) -> None:
-    with Forwarder("127.0.0.1", PortMapping(0, echo), lambda: dial(echo), print) as forwarder:
+    mapping = PortMapping(free_port(), echo)  # Nobody else listens there afterwards.
+    with Forwarder("127.0.0.1", mapping, lambda: dial(echo), print) as forwarder:
         stream = connect(forwarder)
         stream.sendall(b"hello")
     with contextlib.suppress(ConnectionError):

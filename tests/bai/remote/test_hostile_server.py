@@ -13,7 +13,7 @@ import pytest
 
 from bai.queries.models import GetQuery
 from bai.remote import client as client_module
-from bai.remote import event_stream
+from bai.remote import event_stream, identity_provider
 from bai.remote.client import ApiClient
 from bai.remote.cluster import RemoteCluster
 from bai.remote.event_stream import StreamMessage, read_messages
@@ -21,6 +21,7 @@ from bai.remote.identity_provider import IdentityProvider, expires_at
 from bai.render.printout import Span, rich_line
 from schemas.problems.errors.server import LoginFailed, ServerError, ServerRefused, ServerUnreachable
 from tests.bai.remote.conftest import Laptop
+from tests.bai.web.lab import PATIENCE
 
 Answer = Callable[[BaseHTTPRequestHandler], None]
 
@@ -57,7 +58,9 @@ class HostileServer:
 
 
 @pytest.fixture
-def hostile() -> Iterator[HostileServer]:
+def hostile(monkeypatch: pytest.MonkeyPatch) -> Iterator[HostileServer]:
+    """Which nobody gives up for being slow."""
+    monkeypatch.setattr(identity_provider, "TIMEOUT", PATIENCE)
     made = HostileServer()
     yield made
     made.close()
