@@ -13,6 +13,7 @@ import httpx
 import pytest
 import yaml
 
+from tests.bai.conftest import PATIENCE
 from tests.examples.user import User
 from tests.harness.bai_process import Command, start_bai
 from tests.harness.ports import free_port, free_span
@@ -36,7 +37,7 @@ def served(user: User, *words: str) -> Iterator[None]:
             yield
         finally:
             server.send_signal(signal.SIGTERM)
-            server.wait(60)
+            server.wait(PATIENCE)
 
 
 def pinged(number: int) -> str:

@@ -48,7 +48,8 @@ def at(user: User, lab: DockerLab) -> None:
     user.environment["BAI_SECRET_STORES"] = str(lab.stores)
     for path in user.folder.glob("*.yaml"):
         text = path.read_text().replace("/run/bai-docker-lab", str(lab.folder))
-        path.write_text(text.replace("port: 2222", f"port: {lab.port}"))
+        # Each login starts a server of its own, which a loaded machine takes its time for.
+        path.write_text(text.replace("port: 2222", f"port: {lab.port}, connectTimeout: 60s"))
 
 
 def sessions(user: User) -> dict[str, dict[str, Any]]:
