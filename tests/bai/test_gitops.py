@@ -107,9 +107,10 @@ def test_orders(house: House) -> None:
 
 def test_a_commit_waits_for_approval(house: House) -> None:
     house.start("--mode", "approve")
+    house.waits_for("created Project/demo")  # What it finds at its first start needs no approval.
     commit = house.push("one")
     house.waits_for(f"{commit[:12]} waits for approval")
-    assert "demo/one" not in house.bai("history")
+    assert not house.says("created Session/demo/one")
     until(lambda: '"state": "awaiting-approval"' in house.bai("status", "--format", "json"), "it is told")
     assert f"bai approve {commit[:12]}" in house.bai("status")
     house.bai("approve", commit)
