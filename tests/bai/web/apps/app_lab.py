@@ -184,6 +184,13 @@ class AppLab:
         with httpx.Client(timeout=60, trust_env=False) as client:
             return client.request(method, f"{self.url}{path}", headers=headers, **options)
 
+    def status(self) -> int:
+        """0 where it was cut: what is under way when Caddy is begun anew has some seconds, and no more."""
+        try:
+            return self.ask().status_code
+        except httpx.TransportError:
+            return 0
+
     def told(self, path: str = "/", **options: Any) -> dict[str, str]:
         """The headers that the app got."""
         return {name: value for name, value in self.ask("GET", path, **options).json()["headers"]}
@@ -191,7 +198,7 @@ class AppLab:
     def talk(self, **options: Any) -> ClientConnection:
         """By WebSocket."""
         stream = socket.create_connection(("127.0.0.1", self.port), timeout=60)
-        return connect(f"ws://{HOST}:{self.port}/ws", sock=stream, **options)
+        return connect(f"ws://{HOST}:{self.port}/ws", sock=stream, open_timeout=60, **options)
 
     def send(self, request: bytes) -> bytes:
         with socket.create_connection(("127.0.0.1", self.port), timeout=60) as stream:

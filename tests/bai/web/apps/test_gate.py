@@ -370,6 +370,7 @@ def test_who_is_logged_in_at_a_provider_opens_apps_as_long_as_that_counts(
     )
     [provider] = login_providers(changing)  # type: ignore[arg-type]
     kept = seal_identity(app_lab.sealer, provider, Identity("kim", frozenset({"ops", "tea"})))
+    clock[0] = time.time()  # Not before the login, which counts from now on.
     who = app_lab.browser()
     who.panel.cookies.set("__Host-bai", kept, domain="panel.test")
     assert who.open(gate=gate).passed

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -69,7 +70,8 @@ class GrpcServer:
         return self.gather(asked, context)
 
     def wait(self, asked: bytes, context: grpc.ServicerContext) -> bytes:
-        self.deadlines.append(context.time_remaining() or 0.0)
+        left = context.time_remaining()
+        self.deadlines.append(math.inf if left is None else left)
         context.add_callback(self.cancelled.set)
         self.waiting.append(context)
         self.go_on.wait(60)
@@ -111,4 +113,6 @@ def channel(apps: AppLab, *, tls: bool = True, port: int = 0) -> Iterator[grpc.C
     else:
         made = grpc.insecure_channel(where, options)
     with made:
+        # Whoever calls does not wait for a connection: the first call would fail where it takes its time.
+        grpc.channel_ready_future(made).result(60)
         yield made

@@ -8,10 +8,10 @@ import asyncio
 import contextlib
 import http.client
 import itertools
-import socket
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -166,6 +166,19 @@ class ServiceLab:
         assert answer.status_code == 200, answer.text
         return answer.text.split(" ")[0]
 
+    def in_turn(self, requests: int, *, beside: int = 0) -> Counter[str]:
+        """Who answers, where each request comes when the one before is over; `beside`: those under way
+        meanwhile."""
+        found: Counter[str] = Counter()
+        for _ in range(requests):
+            found[self.who()] += 1
+            self.settles(beside)
+        return found
+
+    def settles(self, left: int = 0) -> None:
+        """No more are under way: who asked has an answer before the end of its connection is known."""
+        until(lambda: self.balancer.requests(SERVICE).in_flight == left, f"{left} are under way")
+
     def drained(self, name: str, grace: float, stop: threading.Event | None = None) -> Draining:
         return Draining(self.balancer, name, grace, stop or threading.Event())
 
@@ -303,9 +316,3 @@ def in_background(do: Callable[[], Any]) -> list[Any]:
 
     threading.Thread(target=run, daemon=True).start()
     return found
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        port: int = listener.getsockname()[1]
-        return port

@@ -220,7 +220,7 @@ def test_a_connection_tries_so_many_and_says_why(balancer: Balancer) -> None:
 
     balancer.update("c", {WEB: [replica(f"r{number}") for number in range(2 * MOST_TRIES)]})
     with pytest.raises(ConnectionError, match="c/r0: connection refused"):
-        asyncio.run(ServiceWay(balancer, WEB, 80, dial).connect())
+        asyncio.run(ServiceWay(balancer, WEB, 80, dial, Terms(limit=60)).connect())
     assert len(set(dialled)) == MOST_TRIES and {port for _, port in dialled} == {81}
     assert not any(balancer.connections(place) for place, _ in dialled)
 

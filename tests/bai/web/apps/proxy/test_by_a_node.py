@@ -19,7 +19,7 @@ from tests.waiting import until
 def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeLab]:
     gate = Gate(0, certificates=frozenset({APP}))
     with node_lab(tmp_path_factory.mktemp("n"), gate) as made:
-        until(lambda: made.lab.ask().status_code == 200, "the app answers")
+        until(lambda: made.lab.status() == 200, "the app answers")
         yield made
 
 

@@ -76,6 +76,7 @@ def replicas(services: ServiceLab) -> Iterator[list[GrpcServer]]:
     with grpc_server("one") as one, grpc_server("two") as two:
         services.world.ports |= {"one": one.port, "two": two.port}
         services.use("one", "two")
+        services.settles()
         yield [one, two]
         services.use()
 
@@ -150,21 +151,26 @@ def test_a_call_that_is_given_up_ends_at_the_app(to_app: grpc.Channel, server: G
 
 def ends_with_the_app(to: grpc.Channel, server: GrpcServer) -> None:
     """By being cancelled, and by its deadline, which the app knows."""
-    for how in ("cancelled", "deadline"):
-        server.go_on.clear()
-        server.cancelled.clear()
-        server.waiting.clear()
-        call = to.unary_unary(f"/{NAME}/Wait").future(
-            b"", metadata=TOKEN, timeout=600 if how == "cancelled" else 2
-        )
-        until(lambda: bool(server.waiting), "the app has it")
-        if how == "cancelled":
-            call.cancel()
-        else:
-            assert call.exception().code() is grpc.StatusCode.DEADLINE_EXCEEDED
-            assert 0 < server.deadlines[-1] < 60
-        until(server.cancelled.is_set, f"the app hears that it is {how}")
+    call = call_of_app(to, server, 600)
+    assert call is not None
+    call.cancel()
+    until(server.cancelled.is_set, "the app hears that it is cancelled")
+    # A deadline that is over before a busy machine has brought it to the app says nothing of it.
+    call = next(each for seconds in (2, 10, 50) if (each := call_of_app(to, server, seconds)))
+    assert call.exception().code() is grpc.StatusCode.DEADLINE_EXCEEDED
+    assert server.deadlines[-1] < 60
+    until(server.cancelled.is_set, "the app hears of the deadline")
     server.go_on.set()
+
+
+def call_of_app(to: grpc.Channel, server: GrpcServer, seconds: float) -> grpc.Future | None:
+    """One that the app has and does not answer; None where its time was over before."""
+    server.go_on.clear()
+    server.cancelled.clear()
+    server.waiting.clear()
+    call = to.unary_unary(f"/{NAME}/Wait").future(b"", metadata=TOKEN, timeout=seconds)
+    until(lambda: bool(server.waiting) or call.done(), "the app has it")
+    return call if server.waiting else None
 
 
 def test_each_call_goes_to_the_replica_with_the_fewest(
@@ -172,7 +178,11 @@ def test_each_call_goes_to_the_replica_with_the_fewest(
 ) -> None:
     """Of one connection of a client as well."""
     echo = to_service.unary_unary(f"/{NAME}/Echo")
-    assert Counter(echo(b"").strip() for _ in range(10)) == {b"one": 5, b"two": 5}
+    found: Counter[bytes] = Counter()
+    for _ in range(10):
+        found[echo(b"").strip()] += 1
+        services.settles()
+    assert found == {b"one": 5, b"two": 5}
     calls = [to_service.unary_unary(f"/{NAME}/Wait").future(b"") for _ in range(6)]
     until(lambda: [len(each.waiting) for each in replicas] == [3, 3], "three are under way at each")
     assert [services.balancer.connections(f"c/{each.name}") for each in replicas] == [3, 3]
@@ -210,7 +220,7 @@ def test_a_stream_stays_with_a_replica_that_is_drained(
     services.use("one", "two")
     draining = services.drained("one", 600.0, threading.Event())
     until(lambda: bool(draining.told), "it is told of")
-    assert draining.told == [1] and not draining.over
+    assert set(draining.told) == {1} and not draining.over, "it is told now and then"
     assert {to_service.unary_unary(f"/{NAME}/Echo")(b"") for _ in range(4)} == {b"two "}
     questions.put(b"b")
     assert next(answers) == b"one b"

@@ -120,10 +120,13 @@ def test_who_has_gone_waits_no_more(tunnels: Tunnels, said: list[str]) -> None:
     until(lambda: waiting(tunnels, WEB) == 1)
     near.close()
     until(lambda: waiting(tunnels, WEB) == 0, "its place is free")
-    assert "has gone" in tunnels.failure(WEB, 80)
+    until(lambda: "has gone" in tunnels.failure(WEB, 80), "it is told why")
 
 
-def test_time_to_wait_ends_and_the_proxys_second_try_does_not_wait_as_long(tunnels: Tunnels) -> None:
+def test_time_to_wait_ends_and_the_proxys_second_try_does_not_wait_as_long(
+    tunnels: Tunnels, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "GIVEN_UP", LONG)
     address = tunnels.service_address(WEB, 80, 0.2)
     with reached(address) as near:
         assert near.recv(1) == b""

@@ -201,8 +201,8 @@ def test_certificates_when_they_are_asked_for(tmp_path: Path, monkeypatch: pytes
         with pytest.raises(httpx.ConnectError), httpx.Client(verify=False, timeout=60) as client:
             client.get(url, extensions={"sni_hostname": "other.apps.example"})
         permission = lab.proxy._gate.permission_url
-        assert httpx.get(permission, params={"domain": HOST}).status_code == 200
-        assert httpx.get(permission.replace("/certificate", "/check")).status_code == 404
+        assert httpx.get(permission, params={"domain": HOST}, timeout=60).status_code == 200
+        assert httpx.get(permission.replace("/certificate", "/check"), timeout=60).status_code == 404
 
 
 def test_an_app_that_speaks_tls_itself(tmp_path: Path) -> None:
