@@ -14,6 +14,13 @@ def live_an_hour() -> None:
     demo_cluster.PAST = 3600.0
 
 
+def live_without_end() -> None:
+    """Whoever ends it does so before it is shown, however late."""
+    from bai.web.demo import demo_cluster
+
+    demo_cluster.PAST = 1e12
+
+
 def signal_before_git() -> None:
     """Each git that writes is told of, once it has."""
     from bai.web.demo import demo_repository

@@ -196,7 +196,7 @@ def test_the_command_shows_it_and_leaves_nothing(tmp_path: Path, number: int, fi
 
 
 def test_it_can_be_ended_before_it_is_shown(tmp_path: Path) -> None:
-    shown = Shown(tmp_path)
+    shown = Shown(tmp_path, f"{CHANGES}:live_without_end")
     try:
         shown.said_until("gone through")
         shown.process.send_signal(signal.SIGTERM)

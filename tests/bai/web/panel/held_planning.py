@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
+from bai.web.panel.plans import planning_queue
 from bai.web.panel.plans.planning_queue import PlanningQueue
 from tests.waiting import until
 
@@ -33,6 +34,7 @@ class HeldPlanning:
             return make(*args, **more)
 
         patch.setattr(module, name, held)
+        patch.setattr(planning_queue, "KEPT", 600.0)  # However long it takes to ask for it again.
         self.planning.patience = 0.0
 
     @property

@@ -34,6 +34,7 @@ from tests.bai.web.route_walk import (
     sockets_of,
 )
 from tests.reconciler.lab import session
+from tests.waiting import until
 
 SAME, CROSS = {"Sec-Fetch-Site": "same-origin"}, {"Sec-Fetch-Site": "cross-site"}
 EVERYWHERE: Values = {"cluster": ("here",), "number": ("0",), "group": ("default",), "commit": ("HEAD",)}
@@ -245,7 +246,12 @@ class Walker:
 
     def _listen(self, answer: httpx.Response, told: list[str]) -> None:
         with contextlib.suppress(httpx.HTTPError):  # The server ends.
-            told.extend(answer.iter_text())
+            for text in answer.iter_text():
+                told.append(text)  # Each as it comes: somebody waits for it.
+
+    def hears(self, word: str) -> bool:
+        """Whether one of the streams has said it."""
+        return any(word in "".join(told) for _, _, told in self.streams)
 
     def end(self) -> None:
         """After the server."""
@@ -289,6 +295,8 @@ def walked(lab: Lab, who: str, values: Values, *, vary: bool = True) -> Walker:
                                ("our-news", session(news, "resources: {cpu: 1}"))):  # fmt: skip
                 lab.write(name, text)
             lab.once()
+            if made.streams:
+                until(lambda: made.hears(news), "who listens hears of it before the server ends")
         except BaseException:
             made.opened.close()
             raise
@@ -328,7 +336,7 @@ def test_who_sees_one_project_is_told_nothing_of_another_one_by_any_route(
     for address, answer, text in made.all():
         assert answer.status_code != 500, address
         assert SECRET not in text + json.dumps(dict(answer.headers)), address
-    assert any(f"news-{who}" in text for _, _, told in made.streams for text in told)
+    assert made.hears(f"news-{who}")
     lent = [address for address, _, text in made.answers if "what is left is lent" in text]
     telling = {answers_to(world.app, address) for address in lent}
     assert telling >= TELL_WAITS or (not vary and len(telling & TELL_WAITS) > 1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -30,8 +31,8 @@ class Slow:
 
     def ask(self, name: str, person: str = "ada", patience: float | None = None) -> str | Progress:
         def make(tell: Tell) -> str:
-            self.begun.append(name)
             tell("at it")
+            self.begun.append(name)
             self.free.wait()
             return name
 
@@ -41,6 +42,12 @@ class Slow:
         """One is begun."""
         assert isinstance(self.ask("first"), Progress)
         until(lambda: self.begun == ["first"], "it is begun")
+
+
+@pytest.fixture(autouse=True)
+def no_time_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However busy this machine is."""
+    monkeypatch.setattr(planning_queue, "time", SimpleNamespace(monotonic=lambda: 0.0))
 
 
 @pytest.fixture

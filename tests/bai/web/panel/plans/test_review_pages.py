@@ -21,6 +21,7 @@ from bai.web.panel.views.standing import OrderInForce, Powers, Standing
 from reconciler.gitops.directives import read_directives
 from reconciler.trust.gate import TrustGate
 from reconciler.trust.trust_file import load_trust_settings
+from tests.bai.web.lab import PATIENCE
 from tests.bai.web.panel.markup import check_names, check_policy, parsed
 from tests.bai.web.panel.plans.following import GPU, FollowingLab, fields_of, send, visitor
 from tests.bai.web.panel.rendering import HOSTILE, assert_harmless, hostile, render
@@ -246,7 +247,9 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 @pytest.fixture
-def forge() -> Iterator[Forge]:
+def forge(monkeypatch: pytest.MonkeyPatch) -> Iterator[Forge]:
+    """For whose answer pages wait, however busy this machine is."""
+    monkeypatch.setattr(open_requests, "PATIENCE", PATIENCE)
     server = Forge()
     threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
     yield server

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 import requests
 
+from bai.web.panel.plans import open_requests
 from bai.web.panel.proposals.settings import ProposalSettings
 from reconciler.sources.git_command import GitLogin
+from tests.bai.web.lab import PATIENCE
 from tests.bai.web.panel.proposals.office import Office, Visitor, allowed
 from tests.lab.gitea import PASSWORD, USER, Gitea
 from tests.providers.forge_stand_in import REFUSALS
@@ -54,8 +56,11 @@ class ForgeOffice(Office):
 
 
 @pytest.fixture
-def settle(gitea: Gitea, tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Settle]:
+def settle(
+    gitea: Gitea, tmp_path: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Settle]:
     made: list[ForgeOffice] = []
+    monkeypatch.setattr(open_requests, "PATIENCE", PATIENCE)
 
     def settle(settings: ProposalSettings) -> ForgeOffice:
         name = re.sub("[^a-z]+", "-", request.node.name)[:60].strip("-")

@@ -45,7 +45,10 @@ class Served:
     def log_in(self, who: str) -> str:
         """The cookie, sealed; another one each time."""
         headers = {"Sec-Fetch-Site": "same-origin"}
-        answer = httpx.post(f"{self.address}/login", data={"credential": who}, headers=headers, verify=False)
+        said = {"credential": who}
+        answer = httpx.post(
+            f"{self.address}/login", data=said, headers=headers, verify=False, timeout=PATIENCE
+        )
         assert answer.status_code == 303, answer.text
         return str(answer.cookies["bai"]).strip('"')
 
@@ -72,6 +75,7 @@ class Served:
             self.address.replace("http", "ws") + path,
             subprotocols=["bai-terminal", f"form.{token}"],  # type: ignore[list-item]
             additional_headers=headers,
+            open_timeout=PATIENCE,
             close_timeout=1,
             **options,
         )

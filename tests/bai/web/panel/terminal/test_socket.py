@@ -22,7 +22,7 @@ from schemas.problems.errors.provider import ProviderUnavailable
 from schemas.problems.errors.store import StoreUnavailable
 from tests.bai.web.lab import WHO, Lab
 from tests.bai.web.panel.rendering import SECRET, two_projects
-from tests.bai.web.panel.terminal.page import OPEN, OWN, SIZE, Page, Served, served
+from tests.bai.web.panel.terminal.page import OPEN, OWN, PATIENCE, SIZE, Page, Served, served
 from tests.waiting import until
 
 BRIEF = TerminalLimits(most=5, most_each=3, grace=0.2, recheck=0.02)
@@ -253,7 +253,7 @@ def test_who_takes_nothing_of_it_costs_little(site: Served) -> None:
     # It says that all is shown, and reads nothing of it: the line fills up.
     for shown in range(0, 2**26, 2**16):
         page.connection.send(json.dumps({"kind": "shown", "bytes": shown}))
-    with httpx.Client(verify=False) as client:
+    with httpx.Client(verify=False, timeout=PATIENCE) as client:
         assert client.get(f"{site.address}/healthz").status_code == 200
     terminal = next(iter(site.lab.app.state.terminals._found.values()))[1]
     assert terminal._output.end - terminal._output.start < 512 * 1024
@@ -267,13 +267,18 @@ def test_a_terminal_is_one_of_the_connections_of_its_address(lab: Lab) -> None:
             page.until(b"$ ")
         # Neither of them makes room, and what is let in for probes is no way in for more.
         for path, status in (("/healthz", 200), ("/login", 503)):
-            assert httpx.get(f"{site.address}{path}", verify=False).status_code == status
+            assert looked_at(site, path) == status
         assert refusal(site) == (503, "there are too many connections, of this address or in all")
         pages[0].tell({"kind": "leave"})
         assert pages[0].closed() == 1000
-        until(lambda: httpx.get(f"{site.address}/login", verify=False).status_code == 200, "there is room")
+        until(lambda: looked_at(site, "/login") == 200, "there is room")
         pages[1].type(b"echo st''ill\r")
         pages[1].until(b"st''ill\r\n")
+
+
+def looked_at(site: Served, path: str) -> int:
+    """The status of an answer."""
+    return httpx.get(f"{site.address}{path}", verify=False, timeout=PATIENCE).status_code
 
 
 def test_who_takes_nothing_at_all_is_let_go(lab: Lab) -> None:
@@ -319,10 +324,18 @@ def test_a_program_that_takes_no_keys_has_the_page_wait_and_can_be_left(
     terminal = until(lambda: next(iter(site.lab.app.state.terminals._found.values()), None))[1]
     until(lambda: terminal._waiting >= 64 * 1024, "it waits")
     assert terminal._waiting <= 64 * 1024 + 32768
+    looks = [-1]
+
+    def waits() -> bool:
+        looks.append(sent)
+        return looks[-1] == looks[-2]
+
+    until(waits, "nothing more is taken of the page", pause=0.3)
+    assert sent < 2**26
     site.lab.app.state.terminals.close()
     until(lambda: shells(site)[0].closed, "it is hung up")
     typing.join(60)
-    assert not typing.is_alive() and sent < 2**26
+    assert not typing.is_alive()
 
 
 # What becomes of it
