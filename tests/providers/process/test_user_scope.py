@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -43,8 +44,7 @@ def scoped(
     ]
     if not tops or os.geteuid() != 0:
         pytest.skip("needs root and a mounted control group version 2")
-    folder = Path(tops[0]) / f"bai-scopes-{os.getpid()}"
-    folder.mkdir()
+    folder = Path(tempfile.mkdtemp(prefix="bai-scopes-", dir=tops[0]))
     offered = cgroup.read(f"{tops[0]}/cgroup.subtree_control").split()
     cgroup.enable(str(folder), [name for name in cgroup.CONTROLLERS if name in offered])
     program = tmp_path / "systemd-run"
