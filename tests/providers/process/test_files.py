@@ -13,9 +13,11 @@ import pytest
 from providers.conformance.waiting import PATIENCE
 from providers.machines.streams import StallWatch
 from providers.process.interaction import files
+from providers.process.linux import procfs
 from providers.process.provider import ProcessProvider
 from providers.process.sandbox import bubblewrap
 from schemas.problems.errors.kernel import FilesRefused
+from tests.harness.processes import having
 from tests.providers.process.kernels import said, script
 from tests.waiting import until
 
@@ -74,17 +76,13 @@ def test_what_the_session_may_not_read_is_not_read_for_it(sandboxed: ProcessProv
 
 
 def helpers() -> list[int]:
-    """Processes that look for us into kernels, and theirs."""
-    found, parents = [], {os.getpid()}
-    for pid in sorted(int(each) for each in os.listdir("/proc") if each.isdigit()):
-        try:
-            parent = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-            if parent in parents and b"enter_and_exec" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                parents.add(pid)
-                found.append(pid)
-        except OSError:
-            continue
-    return found
+    """Processes that look for us into kernels, and theirs, whose numbers may be lower."""
+    parents = {pid: procfs.parent(pid) for pid in having("enter_and_exec")}
+
+    def ours(pid: int) -> bool:
+        return pid == os.getpid() or (pid in parents and ours(parents[pid]))
+
+    return list(filter(ours, parents))
 
 
 def test_what_a_session_stops_holds_nobody_up(
