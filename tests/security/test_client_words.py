@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 from bai.web.auth.oidc import IssuerKeys, IssuerUnavailable
 from tests.bai.conftest import new_repo, tidy
 from tests.security.client_attacks import Server, everything, serving, split
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.xdist_group("clients")]
 
@@ -86,6 +87,8 @@ def server(tmp_path_factory: pytest.TempPathFactory, provider: Provider) -> Iter
     access = f"oidc: [{{issuer: '{provider.url}', audience: bai, {grants}}}]\n"
     try:
         with serving(repo, "--webhook-secret", "env:HOOK_SECRET", access=access) as made:
+            good = token(headers(), claims(provider))
+            until(lambda: asked(made, good)[0] == 200, "it has the provider's keys")
             yield made
     finally:
         tidy(repo)
