@@ -48,6 +48,12 @@ class Transport(paramiko.Transport):
             self._ended_by = found
         return found or self._ended_by
 
+    def run(self) -> None:
+        """Last of all it closes its socket: behind a jump host that may fail as in `OpenSshPacketizer.close`,
+        where another thread has just begun to close the connection."""
+        with contextlib.suppress(OSError, paramiko.SSHException):
+            super().run()
+
     # channels
 
     def open_channel(self, *args: Any, **kwargs: Any) -> paramiko.Channel:

@@ -227,8 +227,10 @@ def test_why_a_connection_ended_is_told_to_everybody(ends: tuple[Transport, para
 
 
 @contextlib.contextmanager
-def behind(ends: tuple[Transport, paramiko.Transport]) -> Iterator[Transport]:
-    """Our end of a connection that leads through that one, as through a jump host."""
+def behind(
+    ends: tuple[Transport, paramiko.Transport],
+) -> Iterator[tuple[Transport, paramiko.Transport]]:
+    """Our end of a connection that leads through that one, as through a jump host, and a server's."""
     ours, server = ends
     through = ours.open_session()
     far = server.accept(PATIENCE)
@@ -238,7 +240,7 @@ def behind(ends: tuple[Transport, paramiko.Transport]) -> Iterator[Transport]:
     last.start_server(server=Anybody(), event=threading.Event())
     with contextlib.closing(last), contextlib.closing(Transport(through)) as behind_it:
         behind_it.start_client(timeout=PATIENCE)
-        yield behind_it
+        yield behind_it, last
 
 
 def takes_nothing(_: bytes) -> None:
@@ -249,7 +251,7 @@ def takes_nothing(_: bytes) -> None:
 def test_what_leads_through_a_broken_connection_can_be_closed(
     ends: tuple[Transport, paramiko.Transport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with behind(ends) as last:
+    with behind(ends) as (last, _):
         monkeypatch.setattr(ends[0].packetizer, "write_all", takes_nothing)
         last.close()
         assert not last.is_active()
@@ -259,9 +261,21 @@ def test_what_leads_through_a_broken_connection_can_be_closed(
 def test_what_leads_through_a_broken_connection_ends_without_a_traceback(
     ends: tuple[Transport, paramiko.Transport], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with behind(ends) as last:
+    with behind(ends) as (last, _):
         monkeypatch.setattr(ends[0].packetizer, "write_all", takes_nothing)
         last.keep_alive(0.01)
         last.join(PATIENCE)
         assert not last.is_alive()
         assert isinstance(last.get_exception(), ConnectionResetError)
+
+
+@pytest.mark.filterwarnings("error::pytest.PytestUnhandledThreadExceptionWarning")
+def test_its_thread_may_come_to_its_end_before_who_closes_it(
+    ends: tuple[Transport, paramiko.Transport], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with behind(ends) as (last, far):
+        monkeypatch.setattr(ends[0].packetizer, "write_all", takes_nothing)
+        last.active = False  # So closing begins.
+        far.send_ignore(8)
+        last.join(PATIENCE)
+        assert not last.is_alive()
