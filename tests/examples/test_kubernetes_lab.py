@@ -102,7 +102,7 @@ def test_from_zero_to_a_session(lab: Kubernetes, tmp_path: Path) -> None:
         environment["PATH"] = f"{programs}:{environment['PATH']}"
         done = subprocess.run(
             ["bash", "-c", script(part)], cwd=home, env=environment, text=True, stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300, check=False,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900, check=False,
         )  # fmt: skip
     assert done.returncode == 0 and done.stdout.rstrip().endswith("=== all done"), done.stdout
     assert "on GPU-" in done.stdout and "BAI_SESSION=Session/vision/train" in done.stdout, done.stdout

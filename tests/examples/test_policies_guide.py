@@ -27,7 +27,7 @@ def test_the_way_to_a_policy(tmp_path: Path) -> None:
         environment["PATH"] = f"{programs}:{environment['PATH']}"
         done = subprocess.run(
             ["bash", "-c", script(PAGE.read_text(encoding="utf-8"))], cwd=home, env=environment, text=True,
-            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=300,
+            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=900,
             check=False,
         )  # fmt: skip
     assert done.returncode == 0 and done.stdout.rstrip().endswith("=== all done"), done.stdout
