@@ -88,6 +88,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Gpus]:
     made.tell()
     yield made
     tidy(made.repo)
+    forget_health()  # Others' node is this machine, too.
 
 
 def test_a_gpu_that_fails_takes_nothing_new_and_comes_back(here: Gpus) -> None:
