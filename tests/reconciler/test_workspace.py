@@ -65,10 +65,10 @@ spec:
 
 
 def git(folder: Path, *arguments: str) -> str:
-    identity = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
-    done = subprocess.run(
-        ["git", *identity, *arguments], cwd=folder, check=True, capture_output=True, text=True
-    )
+    options = ["user.name=t", "user.email=t@example.org", "commit.gpgsign=false"]
+    options += ["maintenance.auto=false"]  # Newer gits go on with it after the command has ended.
+    words = [word for option in options for word in ("-c", option)]
+    done = subprocess.run(["git", *words, *arguments], cwd=folder, check=True, capture_output=True, text=True)
     return done.stdout.strip()
 
 

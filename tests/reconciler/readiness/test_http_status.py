@@ -52,7 +52,7 @@ def test_what_is_asked_is_one_request_of_this_path() -> None:
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
 
     dials = Dials()
-    one = replica(pattern(readiness={"http": {"port": "http", "path": "/up?a=b%20c&d=[1]"}}))
+    one = replica(pattern(readiness={**CHECK, "http": {"port": "http", "path": "/up?a=b%20c&d=[1]"}}))
     with server(talk) as port:
         dials.ports[one.kernel] = port
         assert asked(dials.ask, one).good

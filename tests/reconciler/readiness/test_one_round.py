@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
@@ -20,6 +21,7 @@ from reconciler.observe.readiness.standing import Answer, Ask
 from reconciler.values.services.readiness import Readiness
 from reconciler.values.state import Actual, Desired
 from reconciler.workspace.replica_readiness import ReplicaReadiness
+from tests.lab.spaces import PATIENCE
 from tests.reconciler.readiness.replicas import (
     CLUSTER,
     STARTED,
@@ -36,8 +38,15 @@ from tests.reconciler.readiness.replicas import (
 )
 from tests.waiting import until
 
-CHECK = {"http": {"port": "http"}, "failures": 2, "timeout": "1s"}
+PATIENT = "2m"
+CHECK = {"http": {"port": "http"}, "failures": 2, "timeout": PATIENT}
 BEGAN = STARTED.timestamp()
+
+
+@pytest.fixture(autouse=True)
+def threads_may_be_held_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine they are, and nobody is late who does not hang."""
+    monkeypatch.setattr(one_round, "LONGEST", PATIENCE)
 
 
 def readings(found: Mapping[str, Any]) -> list[Readiness]:
@@ -70,7 +79,7 @@ def test_a_look_goes_on_from_the_one_before() -> None:
 
 def test_who_looks_once_asks_liveness_of_those_that_never_answered_it() -> None:
     """One that never did is not ready, and is not dead either: that takes somebody who keeps asking."""
-    of = pattern((), liveness={"command": ["check"], "failures": 1, "grace": "0s"})
+    of = pattern((), liveness={"command": ["check"], "failures": 1, "grace": "0s", "timeout": PATIENT})
     asked: list[str] = []
 
     def says(good: bool) -> Ask:
@@ -102,18 +111,27 @@ def test_all_are_asked_side_by_side() -> None:
 
 def test_who_hangs_is_waited_for_no_longer_than_it_may_take(monkeypatch: pytest.MonkeyPatch) -> None:
     """Also where its service allows an hour, and where the way there never ends."""
-    monkeypatch.setattr(one_round, "LONGEST", 0.2)
+    monkeypatch.setattr(one_round, "LONGEST", 0.5)
     base = replica(pattern(readiness={**CHECK, "timeout": "1h"}))
     many = numbered(base, 20)
     hanging = next(iter(many))
     free = threading.Event()
 
     def hang(one: Replica, question: Question) -> Answer:
-        assert question.timeout == 0.2
+        assert question.timeout == 0.5
         if one.identity == hanging:
             free.wait(120)
         return Answer(True)
 
+    class Unhurried(threading.Condition):
+        """What is left of the time is waited for once all others have answered."""
+
+        def wait_for(self, predicate: Any, timeout: float | None = None) -> Any:
+            answers = predicate.__self__._answers
+            super().wait_for(lambda: len(answers) == len(many) - 1, PATIENCE)
+            return super().wait_for(predicate, timeout)
+
+    monkeypatch.setattr(one_round, "threading", SimpleNamespace(Condition=Unhurried))
     try:
         found = ask_once(many, hang, time.time(), {})
     finally:
@@ -132,7 +150,8 @@ def test_a_provider_that_cannot_ask_makes_it_unready_and_says_why() -> None:
     assert "cannot open terminals for others" in ask(provider, CLUSTER, one, one.liveness).why
 
 
-def test_a_refusal_is_told_from_other_answers() -> None:
+def test_a_refusal_is_told_from_other_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("reconciler.observe.readiness.ask.AT_ONCE", PATIENCE)
     one = replica(pattern(readiness=CHECK))
     assert one.readiness is not None
     refused = Dials().ask(one, one.readiness)
@@ -207,9 +226,10 @@ def test_a_loop_that_stands_by_asks_nobody() -> None:
     try:
         readiness.add_readiness(seen, opened)
         until(lambda: readiness.ready(found.id), "it is asked")
+        until(lambda: heard, "who listens hears of it")
         readiness.rest()
         assert readiness.ready(found.id) is None
-        until(lambda: heard == [f"{found.id} False", f"{found.id} None"], "who listens hears of it")
+        assert heard == [f"{found.id} False", f"{found.id} None"]
         readiness.add_readiness(seen, opened)
         until(lambda: readiness.ready(found.id), "it leads again")
     finally:
