@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -293,10 +294,11 @@ def test_a_pass_without_news_costs_next_to_nothing(site: Site, loop: Loop) -> No
     store = loop.workspace.store
     begun: list[object] = []
     asked: list[tuple[str, ...]] = []
-    ask = remote.run_git
+    ask, here = remote.run_git, threading.get_ident()
 
     def git(login: GitLogin, url: str, *arguments: str, **named: Any) -> Any:
-        asked.append(arguments[:1])
+        if threading.get_ident() == here:  # A loop of a test before may still ask its own.
+            asked.append(arguments[:1])
         return ask(login, url, *arguments, **named)
 
     event.listen(store._engine, "begin", begun.append)

@@ -32,13 +32,13 @@ LONG_AGO = time.time() - 3600
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
-    """Which of git's commands were started."""
+    """Which of git's commands were started by this thread: a loop of a test before may still begin some."""
     found: list[str] = []
-    begin = subprocess.Popen.__init__
+    begin, here = subprocess.Popen.__init__, threading.get_ident()
 
     def noted(self: object, args: object, *rest: object, **named: object) -> None:
         words = list(map(str, args)) if isinstance(args, list | tuple) else [str(args)]
-        if Path(words[0]).name == "git":
+        if Path(words[0]).name == "git" and threading.get_ident() == here:
             commands = ("fetch", "ls-remote", "rev-parse", "rev-list", "fsck", "init", "gc", "merge-base")
             found.append(next((word for word in words if word in commands), "?"))
         begin(self, args, *rest, **named)  # type: ignore[call-overload]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -58,12 +59,13 @@ def test_distrust_is_understood_in_every_language(
 
 @pytest.fixture
 def asked(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
-    """What git was asked."""
+    """What git was asked by this thread: a loop of a test before may still ask something."""
     found: list[tuple[str, ...]] = []
-    execute = git_process.execute_git
+    execute, here = git_process.execute_git, threading.get_ident()
 
     def noted(*arguments: str, **options: Any) -> Any:
-        found.append(arguments)
+        if threading.get_ident() == here:
+            found.append(arguments)
         return execute(*arguments, **options)
 
     monkeypatch.setattr(git_process, "execute_git", noted)
