@@ -57,7 +57,9 @@ class Chromium:
             # Chromium makes no sandbox for root.
             options = ["--no-sandbox"] if os.geteuid() == 0 else []
             try:
-                self._browser = self._driver.chromium.launch(executable_path=program, args=options)
+                self._browser = self._driver.chromium.launch(
+                    executable_path=program, args=options, timeout=PATIENCE * 1000
+                )
             except Error as error:
                 why = error.message.splitlines()[0]
                 raise LabUnavailable(f"{program} does not start: {why}") from None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -102,6 +103,13 @@ class Visit:
         )
         assert answer.status == 303, answer.text()
         assert self.in_cluster("") == 200
+
+    def go_by_key(self, key: str) -> None:
+        """By `g` and this one, for which a page waits a moment: on its clock none goes by, however slowly a
+        busy machine types."""
+        self.page.clock.set_fixed_time(time.time())
+        self.page.keyboard.press("g")
+        self.page.keyboard.press(key)
 
     def waits_for_news(self) -> None:
         self.page.locator("#live[data-state=live]").wait_for()

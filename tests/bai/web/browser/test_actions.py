@@ -25,7 +25,8 @@ from tests.lab.gitea import PASSWORD, USER, Gitea
 from tests.reconciler.gitops.repositories import Pair, git
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
-MADE = "sh -c 'head -c 100000 /dev/urandom > made.bin; exec sleep inf'"
+MADE = "sh -c 'head -c 100000 /dev/urandom > made; mv made made.bin; exec sleep inf'"
+"""The file is whole where it is there."""
 SAME = {"Sec-Fetch-Site": "same-origin"}
 BUTTONS = re.compile("Approve|Roll back|Suspend|Resume|Look now|Commit|Push|Open|Send")
 WITH_BUTTONS = (
@@ -130,8 +131,8 @@ def digest_in_terminal(visit: Visit, file: str) -> str:
     page.get_by_role("link", name="Terminal").click()
     page.get_by_role("button", name="Open", exact=True).click()
     expect(note(page)).to_have_text("Connected.")
-    page.keyboard.type(f"sha256sum {file}; echo do''ne\n")
-    shows(page, "done")
+    page.keyboard.type(f"until [ -e {file} ]; do sleep 0.1; done; sha256sum {file}; echo fin''ished\n")
+    shows(page, "finished")
     found = re.search(rf"([0-9a-f]{{64}})  {file}", rows(page))
     assert found, rows(page)
     page.get_by_role("button", name="Close").click()

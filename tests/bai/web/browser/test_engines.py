@@ -118,8 +118,7 @@ def test_from_the_cluster_to_why_a_session_waits_and_what_another_one_says(house
     visit = house.visit("viewer")
     page = visit.page
     expect(page.get_by_role("heading", name="Cores and GPUs")).to_be_visible()
-    page.keyboard.press("g")
-    page.keyboard.press("q")
+    visit.go_by_key("q")
     page.get_by_role("link", name="demo/waits", exact=True).first.click()
     expect(page.locator(".reasons li").first).to_contain_text("needs 4096 cores")
     visit.in_cluster("sessions/demo/talks/logs")

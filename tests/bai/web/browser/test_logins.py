@@ -13,10 +13,11 @@ import pytest
 import yaml
 from playwright.sync_api import Page, expect
 
+from bai.web.auth import oidc
 from bai.web.auth.access_file import WatchedAccessFile
 from tests.bai.web.browser.site import Shots, Visit
 from tests.bai.web.browser.test_looks import VIEWS, is_too_wide, violations
-from tests.bai.web.lab import Lab, serving
+from tests.bai.web.lab import PATIENCE, Lab, serving
 from tests.bai.web.panel.rendering import HOSTILE, SECRET, two_projects
 from tests.lab.browser import Chromium
 from tests.lab.identity_provider import IdentityProviderLab
@@ -56,7 +57,12 @@ def panel(folder: Path, chromium: Chromium, issuer: str, client: str, **more: st
     lab = Lab(folder, access=WatchedAccessFile(file, print))
     two_projects(lab)
     port = int(issuer.split(":")[2].partition("/")[0])
-    with chromium.reaching(port), serving(lab.app, chromium.listening()) as address:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        chromium.reaching(port),
+        serving(lab.app, chromium.listening()) as address,
+    ):
+        patch.setattr(oidc, "FETCH_TIMEOUT", PATIENCE)
         yield Panel(address, chromium)
     lab.close()
 

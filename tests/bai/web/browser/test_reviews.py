@@ -79,6 +79,7 @@ def test_a_branch_is_reviewed_approved_carried_out_and_taken_back(following: Sit
     visit.in_cluster("reviews")
     visit.in_cluster("review?commit=main")
     order(page, "approve", "merged")
+    page.wait_for_url("**/reviews")
     lab.once()
     lab.once()
     assert lab.commit != start and commit

@@ -68,11 +68,9 @@ def test_keys_lead_to_every_page_and_row(site: Site) -> None:
     page = visit.page
     first, *others = nav_of(page)
     for _, href, key in [*others, first]:
-        page.keyboard.press("g")
-        page.keyboard.press(key)
+        visit.go_by_key(key)
         page.wait_for_url(href)
-    page.keyboard.press("g")
-    page.keyboard.press("s")
+    visit.go_by_key("s")
     page.wait_for_url("**/sessions")
     rows = page.locator("main tbody tr a").evaluate_all("all => all.map(each => each.getAttribute('href'))")
     for key, expected in (("j", 0), ("j", 1), ("k", 0), ("j", 1)):
@@ -109,8 +107,7 @@ def test_from_the_list_to_why_a_session_waits_and_from_the_map_to_one_that_runs(
     expect(page.locator(".reasons li").first).not_to_be_empty()
     page.get_by_role("link", name="Explain in full").click()
     page.wait_for_url("**explain=1*")
-    page.keyboard.press("g")
-    page.keyboard.press("c")
+    visit.go_by_key("c")
     page.locator(".map a.node").first.click()
     page.wait_for_url("**/nodes/n1")
     page.locator("main tbody tr a").first.click()
