@@ -61,4 +61,9 @@ async def dialled(connect: Callable[[], Stream]) -> Stream:
             stream.close()
 
     _DIALLERS.submit(run)
-    return await asyncio.wrap_future(dialled)
+    try:
+        return await asyncio.wrap_future(dialled)
+    except asyncio.CancelledError:
+        if not dialled.cancel() and dialled.exception() is None:  # It came with the end.
+            dialled.result().close()
+        raise

@@ -95,9 +95,9 @@ class ServiceWay:
     async def _reach(self, replica: Replica) -> Stream:
         try:
             port = replica.listening(self._port)
-            stream = await asyncio.wait_for(
-                dialled(partial(self._dial, replica.place, port)), self._terms.limit
-            )
+            # `asyncio.wait_for` of Python 3.11 lets no end through that comes with what is waited for.
+            async with asyncio.timeout(self._terms.limit):
+                stream = await dialled(partial(self._dial, replica.place, port))
         except BROKEN:
             self._balancer.lost(replica.place)
             raise

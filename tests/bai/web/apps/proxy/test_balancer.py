@@ -225,6 +225,43 @@ def test_a_connection_tries_so_many_and_says_why(balancer: Balancer) -> None:
     assert not any(balancer.connections(place) for place, _ in dialled)
 
 
+@pytest.mark.parametrize("turns", range(8))
+def test_the_end_is_not_missed_by_who_was_just_dialled(balancer: Balancer, turns: int) -> None:
+    """In whichever turn of the loop it comes: who did not hear of it would hold up the end of the server."""
+    balancer.update("c", {WEB: [replica("a")]})
+    go_on, near_far = threading.Event(), socket.socketpair()
+    diallers: list[threading.Thread] = []
+
+    def dial(place: str, port: int) -> Stream:
+        diallers.append(threading.current_thread())
+        go_on.wait(60)
+        return near_far[0]
+
+    async def run() -> None:
+        connecting = asyncio.create_task(ServiceWay(balancer, WEB, 80, dial, Terms(limit=60)).connect())
+        while not diallers:
+            await asyncio.sleep(0.01)
+        loop = asyncio.get_running_loop()
+        told, tell = threading.Event(), loop.call_soon_threadsafe
+        loop.call_soon_threadsafe = lambda *given, **more: (tell(*given, **more), told.set())  # type: ignore
+        go_on.set()
+        told.wait(60)  # The loop stands still until it is dialled.
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        if not connecting.cancel():
+            connecting.result().close()
+            balancer.over("c/a")
+            return
+        with pytest.raises(asyncio.CancelledError):
+            await connecting
+
+    asyncio.run(run())
+    assert balancer.connections("c/a") == 0
+    near_far[1].settimeout(60)
+    assert near_far[1].recv(1) == b"", "what was dialled is closed"
+    near_far[1].close()
+
+
 def test_what_is_dialled_too_late_is_closed(balancer: Balancer) -> None:
     """And nobody's count is off."""
     go_on, near_far = threading.Event(), socket.socketpair()
