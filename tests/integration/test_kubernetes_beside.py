@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from providers.kubernetes.observe import ledger
 from tests.bai.conftest import Repo
 from tests.integration.test_kubernetes_cluster import want
 from tests.lab.kubernetes.api import CORE, RESOURCE
@@ -82,9 +83,11 @@ def sessions(repo: Repo) -> dict[str, str]:
 
 
 def test_the_default_scheduler_grows_a_deployment_while_bai_places(
-    on_simulated_nodes: Repo, kubernetes: Kubernetes
+    on_simulated_nodes: Repo, kubernetes: Kubernetes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     repo = on_simulated_nodes
+    # A scheduler that other programs leave no core to may take longer to write what it has chosen.
+    monkeypatch.setattr(ledger, "SETTLE", 20.0)
     with kubernetes.namespace() as theirs:
         request = {"name": "gpu", "exactly": {"deviceClassName": DRIVER}}
         template = {"metadata": {"name": "gpu"}, "spec": {"spec": {"devices": {"requests": [request]}}}}
