@@ -208,7 +208,8 @@ def test_an_api_server_that_goes_in_the_middle_of_a_pass_costs_no_session(site: 
     assert not any("Session/p/kept" in line for line in site.said), site.said
     site.lab.mend()
     site.settled("kept", "late")
-    assert "created Session/p/late: new" in site.said
+    # At once, or queued before, where its node was not heard of for so long that it is not ready at first.
+    assert any(line.startswith("created Session/p/late: ") for line in site.said), site.said
     assert site.running()["kept"] == before["kept"]
 
 
@@ -276,7 +277,10 @@ def test_a_node_that_goes_for_good_and_comes_back_as_another_runs_its_sessions_a
         site.loop.once()
         return not any(name.startswith("moved-") for name in site.pods())
 
-    until(forgotten, lambda: f"the cluster takes its pods away: {sorted(site.pods())}", pause=0.5)
+    # The controller looks each 20 s, and waits for 40 before it believes that a node is gone (podgc).
+    until(
+        forgotten, lambda: f"the cluster takes its pods away: {sorted(site.pods())}", seconds=300, pause=0.5
+    )
     assert any(line.startswith("no contact with n1: the cluster has no node") for line in site.said), (
         site.said
     )
