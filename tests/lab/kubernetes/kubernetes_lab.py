@@ -8,6 +8,7 @@ from pathlib import Path
 
 from tests.lab.kubernetes.api import CORE
 from tests.lab.kubernetes.lab import Kubernetes
+from tests.lab.kubernetes.permissions import until_granted
 
 MANIFEST = Path(__file__).resolve().parents[3] / "deploy" / "kubernetes" / "rbac.yaml"
 
@@ -17,6 +18,7 @@ def permit(lab: Kubernetes) -> Iterator[None]:
     """With the namespace, service account and permissions of `deploy/kubernetes`, and a PersistentVolume of
     the class `lab` that an administrator has made: a folder that all nodes have."""
     lab.kubectl("apply", "-f", str(MANIFEST))
+    until_granted(lab.api, MANIFEST)
     account = f"{CORE}/namespaces/bai/serviceaccounts/default"
     lab.api.until(account, lambda _: True, "pods may be created")
     given = lab.folder / "given"

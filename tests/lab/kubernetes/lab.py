@@ -23,7 +23,7 @@ from typing import Any
 
 from tests.harness.labs import spent
 from tests.lab.cache import ran
-from tests.lab.kubernetes import cpus, gpus, simulated
+from tests.lab.kubernetes import cpus, gpus, permissions, simulated
 from tests.lab.kubernetes.api import CORE, RBAC, RESOURCE, Api, kubeconfig
 from tests.lab.kubernetes.build import binaries
 from tests.lab.kubernetes.control_plane import ControlPlane
@@ -192,8 +192,9 @@ class Kubernetes:
             role = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": called}
             metadata = {"metadata": {"name": called}}
             self.api.create(f"{place}/{kind.lower()}s", {**metadata, "rules": list(given)})
-            binding = {**metadata, "roleRef": role, "subjects": [subject]}
-            self.api.create(f"{place}/{kind.lower()}bindings", binding)
+            body = {**metadata, "roleRef": role, "subjects": [subject]}
+            binding = self.api.create(f"{place}/{kind.lower()}bindings", body)
+            permissions.until_heeded(self.api, permissions.user_of(subject), binding, given)
         path = self.control_plane.folder / f"{namespace}-{name}.kubeconfig"
         user = {"token": self.token_of(namespace, name)}
         authority = self.control_plane.authority.certificate

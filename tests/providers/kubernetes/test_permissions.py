@@ -27,6 +27,7 @@ from tests.lab.kubernetes.autoscaler import POOL, provisioning_requests
 from tests.lab.kubernetes.gpus import gpu_uuid
 from tests.lab.kubernetes.kubernetes_lab import MANIFEST, permit
 from tests.lab.kubernetes.lab import Kubernetes
+from tests.lab.kubernetes.permissions import until_granted
 from tests.lab.kubernetes.python_image import PYTHON, archive
 from tests.lab.kubernetes.topologies import topologies, topology
 from tests.providers.kubernetes.specs import script
@@ -212,6 +213,7 @@ def test_the_permissions_to_ask_for_nodes_suffice_and_are_used(bai: Recorded, ku
         checks = {each.name: each for each in plain.check_setup()}
         assert "create podtemplates in bai" in checks["node requests"].text
         kubernetes.kubectl("apply", "-f", str(manifest))
+        until_granted(kubernetes.api, manifest)
         bai.used.clear()
         try:
             checks = {each.name: each for each in plain.check_setup()}
