@@ -13,6 +13,7 @@ from providers.kubernetes.pods import end
 from providers.kubernetes.provider import KubernetesProvider
 from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import ProviderUnavailable
+from tests.lab.docker import IMAGE
 from tests.lab.kubernetes.api import ApiError
 from tests.lab.kubernetes.gpus import gpu_uuid
 from tests.lab.kubernetes.node import Node
@@ -160,6 +161,8 @@ def test_a_kernel_that_somebody_takes_away_is_gone_and_can_be_made_again(
         take_away()
         until(lambda: seen(provider) is None, lambda: f"it is gone: {seen(provider)}", pause=0.1)
     make()
+    # Those of the ones before have no devices any more, and the cluster clears them away a moment later.
+    until(lambda: len(cluster.claims()) == 1, lambda: f"its own is left: {cluster.claims()}", pause=0.1)
     provider.remove(ID)
     assert not cluster.claims()
 
@@ -231,7 +234,21 @@ def test_pods_are_of_the_priority_class_that_the_cluster_names(cluster: Cluster)
         cluster.open(priorityClass=name).create(kernel(node=node))
     assert not cluster.left()
     cluster.lab.api.create(classes, {"metadata": {"name": name}, "value": 1000})
+    pod = {"metadata": {"name": "try"}, "spec": {
+        "priorityClassName": name, "containers": [{"name": "main", "image": IMAGE}],
+    }}  # fmt: skip
+
+    def is_known() -> bool:
+        """Whether the API server, which has answered before, goes by it."""
+        try:
+            return bool(cluster.lab.api.create(f"{cluster.path('pods')}?dryRun=All", pod))
+        except ApiError as error:
+            if error.status != 403:
+                raise
+            return False
+
     try:
+        until(is_known, "pods may be of the class", pause=0.1)
         cluster.open(priorityClass=name).create(kernel(node=node))
         assert cluster.get("pods", ID)["spec"]["priority"] == 1000
     finally:
