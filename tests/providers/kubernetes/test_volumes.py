@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -271,9 +272,16 @@ def test_a_namespace_admits_what_its_standard_allows(pair: Cluster, claim: Claim
             ("privileged", set()),
         ):
             pair.lab.kubectl("label", "--overwrite", "namespace", pair.namespace, f"{standard}={level}")
-            storage, wanted = storage_of(pair), {folders[name].volume for name in refused}
-            # The API server's own view of the namespace is a moment behind.
-            until(lambda: storage.observe(list(folders.values())).keys() == wanted, f"{level} holds")  # noqa: B023
+            wanted = {folders[name].volume for name in refused}
+
+            def holds(wanted: set[str] = wanted) -> bool:
+                """The API server's own view of the namespace is a moment behind. What is admitted once is
+                not asked for again by the same storage."""
+                with contextlib.closing(storage_of(pair)) as one:
+                    return one.observe(list(folders.values())).keys() == wanted
+
+            until(holds, f"{level} holds")
+            storage = storage_of(pair)
             found = storage.observe(list(folders.values()))
             for name in refused:
                 assert "violates PodSecurity" in found[folders[name].volume].why
