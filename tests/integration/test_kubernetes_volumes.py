@@ -155,8 +155,11 @@ def test_a_folder_of_a_node(repo: Repo, tmp_path: Path) -> None:
         return str(find(repo, "s").get("reason"))
 
     until(lambda: "make the folder on that node" in why(), why, pause=1)
-    folder.mkdir(parents=True)
-    os.chown(folder, 4711, 4711)
+    folder.parent.mkdir(parents=True)
+    made = tmp_path / "made"
+    made.mkdir()
+    os.chown(made, 4711, 4711)
+    made.rename(folder)  # The kubelet takes it as it finds it.
     until(lambda: why() and find(repo, "s")["phase"] == "TERMINATED", why, pause=1)
     assert (folder / "x").stat().st_uid == 4711
     assert listed(repo)["Volume/p/files"]["folder"] == str(folder)
