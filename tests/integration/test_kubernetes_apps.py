@@ -193,7 +193,9 @@ def talks(site: Site) -> None:
     assert requests.get(f"http://127.0.0.1:{site.apps}/", headers=nobody, timeout=60).status_code == 401
     stream = socket.create_connection(("127.0.0.1", site.apps), timeout=60)
     address = f"ws://{nobody['Host']}/"
-    with connect(address, sock=stream, additional_headers=site.authorization, proxy=None) as opened:
+    # A handshake takes as long as it takes; and to a ping, after a while, the talker says what it heard.
+    calm: dict[str, Any] = {"open_timeout": PATIENCE, "ping_interval": None, "proxy": None}
+    with connect(address, sock=stream, additional_headers=site.authorization, **calm) as opened:
         for word in ("one", "two"):
             opened.send(word)
             assert opened.recv(timeout=60) == f"heard {word}"
