@@ -81,7 +81,7 @@ def test_a_session_that_the_quota_has_no_room_for_waits_for_it(
     said = squeezed(repo("plan").out)
     assert f"{quota}uses 2 pods of 3 pods, 1 pod by others; this session asks for 2 pods more" in said
     kubernetes.api.delete(f"{pods}/guest?gracePeriodSeconds=0")
-    until(lambda: phase(repo, "two")["phase"] == "RUNNING", "the guest's room is the gang's")
+    until_made(repo, "two")  # The guest's room is the gang's.
 
 
 def test_what_a_quota_refuses_leaves_no_half_of_a_gang_and_is_tried_again(
