@@ -34,6 +34,8 @@ def permit(lab: Kubernetes) -> Iterator[None]:
     finally:
         lab.kubectl("delete", "persistentvolume", "lab", "--wait=false")
         lab.kubectl("delete", "-f", str(MANIFEST), "--ignore-not-found")
+        # It goes once it is known that its claim has gone, and the next one has its name.
+        lab.api.gone(f"{CORE}/persistentvolumes/lab", "the volume")
 
 
 @contextlib.contextmanager

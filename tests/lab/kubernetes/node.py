@@ -226,7 +226,8 @@ class Node:
 
     def take(self, archive: Path) -> None:
         """Have the image of an archive that `docker save` writes. Raises NotUp."""
-        done = self.ctr("images", "import", "--snapshotter", "overlayfs", str(archive))
+        # That of bai itself has more than half a gigabyte.
+        done = self.ctr("images", "import", "--snapshotter", "overlayfs", str(archive), timeout=600)
         if done.returncode:
             raise NotUp(f"{self.name} does not take {archive}: {done.stderr}")
 
@@ -261,10 +262,10 @@ class Node:
         """A command on the node, in all of its namespaces."""
         return ran([*self._inside(), *argv], timeout=timeout)
 
-    def ctr(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def ctr(self, *words: str, timeout: float = 60) -> subprocess.CompletedProcess[str]:
         """containerd's own command, on what the kubelet has."""
         program = str(self.control_plane.programs / "ctr")
-        return self.run([program, "-a", str(self.paths.socket), "-n", "k8s.io", *words])
+        return self.run([program, "-a", str(self.paths.socket), "-n", "k8s.io", *words], timeout=timeout)
 
     def _first(self) -> int:
         """The first process of the node, seen from outside. Raises NotUp."""
