@@ -32,14 +32,31 @@ def free() -> int:
     return found["HugePages_Free"] - found["HugePages_Rsvd"]
 
 
+def total() -> int:
+    """Bytes that are set aside, by whomever."""
+    return _figures()["HugePages_Total"] * SIZE
+
+
+@contextlib.contextmanager
+def unchanged() -> Iterator[None]:
+    """No test sets any aside meanwhile: what a machine has of them is the same for all who look."""
+    with alone("huge-pages"):
+        yield
+
+
 @contextlib.contextmanager
 def set_aside(count: int) -> Iterator[None]:
     """So many more; one test at a time."""
     with alone("huge-pages"):
         before = int(_SETTING.read_text())
-        try:
+
+        def are_there() -> bool:
+            """The kernel takes what it finds in one piece, and looks no further before it is asked again."""
             _SETTING.write_text(f"{before + count}\n")
-            until(lambda: free() >= count, "there are as many huge pages")
+            return free() >= count
+
+        try:
+            until(are_there, "there are as many huge pages", pause=0.2)
             yield
         finally:
             _SETTING.write_text(f"{before}\n")

@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +20,7 @@ from schemas.hardware.completion import complete
 from schemas.hardware.model import UNKNOWN_CORES, Hardware
 from schemas.problems.errors.provider import ProviderError
 from tests.harness.bai_process import Command, run_bai
+from tests.lab import huge_pages
 from tests.lab.docker import IMAGE
 from tests.lab.kubernetes.gpus import gpu_uuid
 from tests.lab.kubernetes.python_image import PYTHON, archive
@@ -30,13 +32,14 @@ BOTH = frozenset({"n0", "n1"})
 
 
 @pytest.fixture
-def probed(pair: Cluster) -> Cluster:
+def probed(pair: Cluster) -> Iterator[Cluster]:
     """Two nodes with an image of Python, and a namespace that is as restricted as can be."""
     for node in pair.lab.pair():
         node.take(archive())
     restricted = {"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}
     pair.client().patch(f"/api/v1/namespaces/{pair.namespace}", restricted)
-    return pair
+    with huge_pages.unchanged():
+        yield pair
 
 
 def test_restricted_pods_see_what_the_machine_has(probed: Cluster) -> None:
