@@ -157,8 +157,7 @@ class Kubernetes:
         """A new namespace; in the end it goes, with all that is in it."""
         name = f"test-{next(self._numbers)}"
         self.api.create(f"{CORE}/namespaces", {"metadata": {"name": name}})
-        account = f"{CORE}/namespaces/{name}/serviceaccounts/default"
-        self.api.until(account, lambda _: True, "pods may be created")
+        self._until_pods_may_be_made(name)
         try:
             yield name
         finally:
@@ -215,8 +214,14 @@ class Kubernetes:
 
     def pod(self, namespace: str, body: dict[str, Any]) -> dict[str, Any]:
         """Create a pod, and wait until it runs or has ended."""
+        self._until_pods_may_be_made(namespace)
         made = self.api.create(f"{CORE}/namespaces/{namespace}/pods", body)
         return self.begun(namespace, made["metadata"]["name"])
+
+    def _until_pods_may_be_made(self, namespace: str) -> None:
+        """Also in one that is there from the beginning: a controller of its own makes the account of pods."""
+        account = f"{CORE}/namespaces/{namespace}/serviceaccounts/default"
+        self.api.until(account, lambda _: True, "pods may be created")
 
     def begun(self, namespace: str, name: str) -> dict[str, Any]:
         """A pod once it runs or has ended; fails with its events."""

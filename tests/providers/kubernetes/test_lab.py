@@ -287,7 +287,7 @@ def test_what_a_killed_process_left_is_swept(kubernetes_lab: Kubernetes) -> None
     with sweeping():
         pass
     nothing_is_left(prefix)
-    assert kubernetes_lab.api.ready()
+    until(kubernetes_lab.api.ready, "the other one is as it was")
 
 
 @pytest.mark.usefixtures("kubernetes_lab")
