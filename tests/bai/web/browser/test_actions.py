@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 import requests
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.bai.web.browser.followed_house import Followed, clean_visit, served
 from tests.bai.web.browser.house import OUTSIDER, PROVIDERS, node_of
@@ -23,6 +23,7 @@ from tests.bai.web.browser.terminal_screen import note, rows, shows
 from tests.lab.browser import Chromium
 from tests.lab.gitea import PASSWORD, USER, Gitea
 from tests.reconciler.gitops.repositories import Pair, git
+from tests.waiting import until
 
 pytestmark = [pytest.mark.xdist_group("browser"), pytest.mark.slow]
 MADE = "sh -c 'head -c 100000 /dev/urandom > made; mv made made.bin; exec sleep inf'"
@@ -249,6 +250,14 @@ def test_a_pull_request_is_approved_merged_and_carried_out(house: Followed, admi
     assert house.server.ask("")["commit"] == commit
 
 
+def is_listed(page: Page, row: Locator) -> bool:
+    """Else the page is opened anew: the forge took longer than it waits."""
+    if row.count():
+        return True
+    page.reload()
+    return False
+
+
 def test_what_is_asked_for_is_a_pull_request_of_the_forge(forge_house: Followed, gitea: Gitea) -> None:
     with clean_visit(forge_house, "operator") as operator, clean_visit(forge_house, "admin") as admin:
         page, overview = operator.page, admin.page
@@ -261,6 +270,7 @@ def test_what_is_asked_for_is_a_pull_request_of_the_forge(forge_house: Followed,
 
         nav(overview, "Reviews")
         row = overview.get_by_role("row", name="#1")
+        until(lambda: is_listed(overview, row), "the forge has told of it")
         expect(row).to_contain_text("Run Session/demo/walks")
         expect(row.get_by_role("link", name="open")).to_have_attribute("href", there)
         row.get_by_role("link", name="#1").click()
