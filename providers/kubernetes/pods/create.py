@@ -142,7 +142,15 @@ def _join_service(client: ApiClient, ref: PodRef, name: str, pod: Object) -> Non
     except ApiRefusal as refusal:
         if refusal.reason != "AlreadyExists":
             raise
+    else:
+        return
+    try:
         client.patch(f"{path}/{name}", {"metadata": {"ownerReferences": [owner]}}, kind=STRATEGIC)
+    except ApiRefusal as refusal:
+        if refusal.status != NOT_FOUND:
+            raise
+        why = f"service {ref.namespace}/{name} was removed while pod {ref.name} joined it"
+        raise ProviderUnavailable(provider=NAME, why=why) from None
 
 
 def _bind(client: ApiClient, ref: PodRef, node: str, pod: Object) -> Object:

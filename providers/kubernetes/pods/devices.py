@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from providers.base import KernelSpec
 from providers.kubernetes.api.client import ApiClient, Object
 from providers.kubernetes.api.credentials import NAME
-from providers.kubernetes.api.errors import CONFLICT, ApiRefusal
+from providers.kubernetes.api.errors import CONFLICT, NOT_FOUND, ApiRefusal
 from providers.kubernetes.objects.claim import (
     allocation_status,
     claim_manifest,
@@ -25,6 +25,7 @@ from providers.kubernetes.objects.pod import is_owned, owner_reference
 from providers.kubernetes.objects.sharing import is_shared_name, rule_of, shared_manifest, shared_status
 from providers.kubernetes.observe.ledger import DeviceKey, DeviceLedger, HeldClaim
 from providers.kubernetes.observe.observer import Observer
+from providers.kubernetes.pods.find import get_or_none
 from providers.kubernetes.pods.release import wait_until_released
 from providers.kubernetes.pods.shared import join_claim, make_or_find
 from schemas.problems.errors.kernel import KernelRefused
@@ -166,9 +167,13 @@ def _give(
         try:
             return client.replace(f"{claim_path(ref)}/status", {**claim, "status": status})
         except ApiRefusal as refusal:
-            if refusal.status != CONFLICT:
+            if refusal.status not in (CONFLICT, NOT_FOUND):
                 raise
-        claim = client.get(claim_path(ref))
+        now = get_or_none(client, claim_path(ref))
+        if now is None:  # The cluster deletes what belongs to a pod that somebody has deleted.
+            why = f"claim {ref.namespace}/{ref.name} was removed while it was made"
+            raise ProviderUnavailable(provider=NAME, why=why)
+        claim = now
     raise ProviderUnavailable(provider=NAME, why=f"claim {ref.name} changes all the time")
 
 

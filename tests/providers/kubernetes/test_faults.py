@@ -5,10 +5,11 @@ from __future__ import annotations
 import socket
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
-from providers.base import Observation, Observed
+from providers.base import Network, Observation, Observed
 from providers.kubernetes.pods import end
 from providers.kubernetes.provider import KubernetesProvider
 from schemas.problems.errors.kernel import KernelRefused
@@ -140,14 +141,13 @@ def test_a_kernel_that_somebody_takes_away_is_gone_and_can_be_made_again(
 ) -> None:
     spec = kernel(node=SIM, devices=(gpu_uuid(SIM, 2),))
 
-    def make() -> None:
-        def made() -> bool:
-            try:
-                return bool(provider.create(spec))
-            except ProviderUnavailable:  # What the last one had is still being cleared away.
-                return False
-
-        until(made, "it is made again", pause=0.1)
+    def runs() -> bool:
+        """What the last one had may still be being cleared away; and its node, which is simulated, deletes by
+        the name, which may be the new one's."""
+        try:
+            return provider.create(spec).state == "running"
+        except ProviderUnavailable:
+            return False
 
     eviction = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": ID}}
     api, path = cluster.lab.api, cluster.path("pods", ID)
@@ -156,15 +156,44 @@ def test_a_kernel_that_somebody_takes_away_is_gone_and_can_be_made_again(
         lambda: api.delete(f"{path}?gracePeriodSeconds=0"),
         lambda: api.create(f"{path}/eviction", eviction),
     ):
-        make()
-        once(provider, "running")
+        until(runs, "it is made again", pause=0.1)
         take_away()
         until(lambda: seen(provider) is None, lambda: f"it is gone: {seen(provider)}", pause=0.1)
-    make()
+    until(runs, "it is made again", pause=0.1)
     # Those of the ones before have no devices any more, and the cluster clears them away a moment later.
     until(lambda: len(cluster.claims()) == 1, lambda: f"its own is left: {cluster.claims()}", pause=0.1)
     provider.remove(ID)
     assert not cluster.claims()
+
+
+@pytest.mark.parametrize("what", ["resourceclaims", "services"])
+def test_what_is_deleted_while_a_kernel_is_made_is_made_by_the_next_attempt(
+    cluster: Cluster, provider: KubernetesProvider, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    """As the cluster does with what belonged to a pod that somebody deletes just then."""
+    names = Network(name="net")
+    provider.create(kernel("t-main1-0-g1", node=SIM, network=names))
+    client, api = cluster.client(), cluster.lab.api
+    deleted: list[str] = []
+
+    def deleting(send: Any) -> Any:
+        def sent(path: str, *rest: Any, **more: Any) -> Any:
+            if f"/{what}/" in path and not deleted:
+                deleted.append(path.removesuffix("/status"))
+                api.patch(deleted[0], {"metadata": {"finalizers": None}})
+                api.delete(deleted[0])
+                api.gone(deleted[0], "what it changes")
+            return send(path, *rest, **more)
+
+        return sent
+
+    for verb in ("replace", "patch"):
+        monkeypatch.setattr(client, verb, deleting(getattr(client, verb)))
+    other, spec = cluster.open(client), kernel(node=SIM, devices=(gpu_uuid(SIM, 2),), network=names)
+    with pytest.raises(ProviderUnavailable, match="was removed while"):
+        other.create(spec)
+    assert other.create(spec).state in ("starting", "running")
+    assert [len(api.get(cluster.path(kind))["items"]) for kind in ("resourceclaims", "services")] == [1, 1]
 
 
 def test_a_cordoned_node_gets_no_kernels_and_keeps_those_it_has(
