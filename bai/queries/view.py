@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from planner.model.types import Wait
     from providers.storage.base import FolderState, VolumeFolder
     from reconciler.gitops.directives import Directives
+    from reconciler.observe.observe import ProviderReading
     from reconciler.plan.study import Study
     from reconciler.review.values import Review
     from reconciler.sources.commit_facts import CommitFacts
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from reconciler.values.records import Holdings, Sample
     from reconciler.values.services.status import ServiceStatus
     from reconciler.values.state import Actual, Desired
+    from reconciler.workspace.kernel_access import KernelAccess
     from reconciler.workspace.store_access import StoreAccess
     from reconciler.workspace.workspace import Workspace
     from schemas.repository.repository import Repository
@@ -184,7 +186,11 @@ class WorkspaceView:
 
     @cached_property
     def actual(self) -> Actual:
-        return self._workspace.actual(offline=self._offline)
+        if "_seen" not in self.__dict__ or self._offline:
+            return self._workspace.actual(offline=self._offline)
+        from reconciler.observe.observe import add_capabilities
+
+        return self._workspace.actual(reading=add_capabilities(self._seen, self._workspace.provider))
 
     @cached_property
     def wanted(self) -> Mapping[str, str]:
@@ -193,14 +199,23 @@ class WorkspaceView:
 
     @cached_property
     def observed(self) -> Actual:
-        from reconciler.observe.observe import observe
-        from reconciler.workspace.kernel_access import KernelAccess
+        from reconciler.observe.observe import add_recorded
 
         if "actual" in self.__dict__:
             return self.actual
-        access = self._access if isinstance(self._access, KernelAccess) else self._workspace
-        provider = None if self._offline else access.provider
-        return observe(self.store, provider, self.cluster, repo=access.repo_id)
+        return add_recorded(self.store, self._seen, self.cluster, repo=self._kernel_access.repo_id)
+
+    @cached_property
+    def _seen(self) -> ProviderReading:
+        from reconciler.observe.observe import read_kernels
+
+        return read_kernels(None if self._offline else self._kernel_access.provider)
+
+    @property
+    def _kernel_access(self) -> KernelAccess:
+        from reconciler.workspace.kernel_access import KernelAccess
+
+        return self._access if isinstance(self._access, KernelAccess) else self._workspace
 
     @cached_property
     def waits(self) -> Mapping[str, Wait]:

@@ -66,7 +66,7 @@ class GpuSharing:
     def revive_daemons(self, living: Collection[str]) -> None:
         """Start MPS daemons of living kernels again that died. Whoever needs one that does not start asks
         for it and is told why."""
-        if time.monotonic() - self._looked < CHECK_INTERVAL or not (self._root.path / "mps").is_dir():
+        if time.monotonic() - self._looked < CHECK_INTERVAL:
             return
         self._looked = time.monotonic()
         with contextlib.suppress(ProviderError):
@@ -81,10 +81,9 @@ class GpuSharing:
         return shares.try_part(self._share_host(sandboxed=sandboxed), means, parts)
 
     def _share_host(self, *, sandboxed: bool) -> shares.ShareHost:
-        top = self._root.path
         return shares.ShareHost(
-            None, "process", "this machine", inside=sandboxed, root=str(top / "mps"),
-            hami_root=str(top / "hami"), libraries=self._libraries,
+            None, "process", "this machine", inside=sandboxed, root=str(self._root.mps),
+            hami_root=str(self._root.path / "hami"), libraries=self._libraries,
         )  # fmt: skip
 
     def _live_kernels(self) -> set[str]:

@@ -10,8 +10,6 @@ from dataclasses import dataclass
 
 from providers.base import Limit
 from providers.process.linux import cgroup, cgroup_mounts
-from providers.process.sandbox.bubblewrap import sandbox_problem
-from providers.process.supervision import scratch
 
 CONTROLLER = {
     Limit.CPUSET: "cpuset",
@@ -28,11 +26,18 @@ SUBSTITUTES = {
 
 
 @dataclass(frozen=True, slots=True)
-class HostCapabilities:
-    """`groups`: the base group per hierarchy; `scope`: supervisors start as systemd user scopes.
+class GroupAccess:
+    """`groups`: the base group per hierarchy; `scope`: supervisors start as systemd user scopes; `lacking`:
+    controller → why it is not among them."""
 
-    `missing`: limit → reason.
-    """
+    groups: tuple[cgroup.Group, ...]
+    scope: bool
+    lacking: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class HostCapabilities:
+    """`groups`, `scope`: as of `GroupAccess`; `missing`: limit → reason."""
 
     groups: tuple[cgroup.Group, ...]
     scope: bool
@@ -44,23 +49,26 @@ class HostCapabilities:
         return frozenset(Limit) - self.missing.keys()
 
 
-def examine_host(
-    base: str, root: str, *, want_sandbox: bool = True, want_groups: bool = True
-) -> HostCapabilities:
-    """`base` names our group in every hierarchy; it stays only where it holds kernels. `root`: where their
-    files are.
+def find_groups(base: str, *, wanted: bool = True) -> GroupAccess:
+    """`base` names our group in every hierarchy; it stays only where it holds kernels. `wanted`: whether the
+    cluster's options let us have any."""
+    scope = wanted and os.geteuid() != 0 and _has_user_manager()
+    if scope or not wanted:
+        return GroupAccess((), scope, _undelegated(scope, wanted))
+    groups, lacking = cgroup_mounts.prepare(base)
+    cgroup.tidy(groups, seconds=0.0)
+    return GroupAccess(tuple(groups), scope, lacking)
 
-    Both wishes can be turned off by the cluster's options.
-    """
-    scope = want_groups and os.geteuid() != 0 and _has_user_manager()
-    groups: list[cgroup.Group] = []
-    if want_groups and not scope:
-        groups, lacking = cgroup_mounts.prepare(base)
-        cgroup.tidy(groups, seconds=0.0)
-    else:
-        lacking = _undelegated(scope, want_groups)
+
+def examine_host(access: GroupAccess, root: str, *, want_sandbox: bool = True) -> HostCapabilities:
+    """`root`: where kernels' files are; `want_sandbox`: whether the cluster's options let us have one."""
+    from providers.process.sandbox.bubblewrap import sandbox_problem
+    from providers.process.supervision import scratch
+
     missing = {
-        limit: _with_substitute(limit, lacking[name]) for limit, name in CONTROLLER.items() if name in lacking
+        limit: _with_substitute(limit, access.lacking[name])
+        for limit, name in CONTROLLER.items()
+        if name in access.lacking
     }
     unseen = sandbox_problem() if want_sandbox else "turned off by the cluster's option `sandbox: false`"
     if unseen:
@@ -70,7 +78,7 @@ def examine_host(
         missing[Limit.SCRATCH] = _with_substitute(Limit.SCRATCH, loose)
     missing[Limit.FRACTION] = "its group demands no enforcement"
     missing[Limit.HUGEPAGES] = "native sessions are given none"
-    return HostCapabilities(tuple(groups), scope, not unseen, missing)
+    return HostCapabilities(access.groups, access.scope, not unseen, missing)
 
 
 def _with_substitute(limit: Limit, reason: str) -> str:

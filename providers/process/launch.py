@@ -11,7 +11,6 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
@@ -23,6 +22,7 @@ from providers.process.linux.procfs import MARKER, cpulist
 from providers.process.sandbox import bubblewrap, mounts, runtime_files, seccomp, user_switch
 from providers.process.supervision import scratch as scratch_quota
 from providers.process.supervision.kernel_process import FILTER
+from providers.process.supervision.records import PATIENCE
 from schemas.problems.errors.kernel import KernelRefused
 from schemas.problems.errors.provider import ProviderUnavailable
 from schemas.values.linux_users import FIRST_REGULAR_ID
@@ -30,28 +30,13 @@ from schemas.values.linux_users import FIRST_REGULAR_ID
 if TYPE_CHECKING:
     from providers.process.host_capabilities import HostCapabilities
     from providers.process.supervision.child import Order
-    from providers.process.supervision.records import KernelRecord, KernelRoot
+    from providers.process.supervision.records import KernelRecord, KernelRoot, LogRotation
 
 STANDARD_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-PATIENCE = 60.0
-"""Seconds a supervisor may take to say that its kernel runs."""
 PACKAGES = str(Path(__file__).resolve().parents[2])
 _BOOT = (
     "import sys;sys.path.append(sys.argv[1]);from providers.process.supervision.supervisor import main;main()"
 )
-
-
-@dataclass(frozen=True, slots=True)
-class LogRotation:
-    """How much of a kernel's output is kept. Made of the cluster's options; read by its supervisor."""
-
-    size: int = 10 * 1024 * 1024
-    """Bytes of one part."""
-    files: int = 3
-    """Most parts."""
-
-
-DEFAULT_LOG = LogRotation()
 
 
 def check_spec(spec: KernelSpec) -> None:

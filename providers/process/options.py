@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from providers.machines.foreign_owners import foreign_owner
-from providers.process.launch import DEFAULT_LOG, LogRotation
 from providers.process.provider import ProcessProvider
+from providers.process.supervision.records import DEFAULT_LOG, LogRotation
 from providers.state_folder import state_folder
 from schemas.problems.errors.provider import InvalidOption
 

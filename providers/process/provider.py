@@ -16,14 +16,11 @@ from subprocess import Popen
 from typing import IO, TYPE_CHECKING
 
 from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
-from providers.process import launch
-from providers.process.gpu_share import GpuSharing
-from providers.process.host_capabilities import HostCapabilities, examine_host
+from providers.process.host_capabilities import GroupAccess, HostCapabilities, examine_host, find_groups
 from providers.process.interaction.interaction import Interaction, log_stream
 from providers.process.linux import cgroup, cgroup_mounts, files, procfs
 from providers.process.os_errors import translate_errors
-from providers.process.sandbox.bubblewrap import sandbox_cautions, sandbox_problem
-from providers.process.supervision import binding, logfile, scratch, shared_cores
+from providers.process.supervision import binding, logfile, shared_cores
 from providers.process.supervision.observe import (
     await_supervisor_end,
     observe_kernel,
@@ -31,13 +28,14 @@ from providers.process.supervision.observe import (
     settle_dead,
     sweep_remains,
 )
-from providers.process.supervision.records import KernelRecord, KernelRoot
+from providers.process.supervision.records import DEFAULT_LOG, PATIENCE, KernelRecord, KernelRoot, LogRotation
 from schemas.problems.errors.kernel import KernelNotFound, KernelRefused
 from schemas.problems.errors.provider import ProviderUnavailable
 from schemas.problems.errors.store import StoreError
 
 if TYPE_CHECKING:
     from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
+    from providers.process.gpu_share import GpuSharing
     from providers.process.interaction.execute import ExecTarget
 
 IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "scratch", "labels"})
@@ -63,12 +61,12 @@ class ProcessProvider(Interaction):
         *,
         sandbox: bool = True,
         cgroups: bool = True,
-        log: launch.LogRotation = launch.DEFAULT_LOG,
+        log: LogRotation = DEFAULT_LOG,
         hami: str = "",
         etc: Sequence[str] = (),
     ) -> None:
         self.root = KernelRoot(root)
-        self._sharing = GpuSharing(self.root, hami=hami)
+        self._hami = hami
         self._wanted = (sandbox, cgroups)
         self._log = log
         self._etc = tuple(etc)
@@ -76,9 +74,22 @@ class ProcessProvider(Interaction):
     @cached_property
     def host(self) -> HostCapabilities:
         """What can be enforced here; found out once per provider."""
-        return examine_host(
-            self.base, str(self.root.path), want_sandbox=self._wanted[0], want_groups=self._wanted[1]
-        )
+        return examine_host(self._group_access, str(self.root.path), want_sandbox=self._wanted[0])
+
+    @cached_property
+    def _group_access(self) -> GroupAccess:
+        """The part of that which whoever only looks needs."""
+        return find_groups(self.base, wanted=self._wanted[1])
+
+    @property
+    def _groups(self) -> list[cgroup.Group]:
+        return list(self._group_access.groups)
+
+    @cached_property
+    def _sharing(self) -> GpuSharing:
+        from providers.process.gpu_share import GpuSharing
+
+        return GpuSharing(self.root, hami=self._hami)
 
     @property
     def base(self) -> str:
@@ -86,8 +97,10 @@ class ProcessProvider(Interaction):
         return f"bai-{self.root.key}"
 
     def capabilities(self) -> Capabilities:
+        from providers.process.sandbox.bubblewrap import sandbox_cautions
+
         host = self.host
-        cautions = sandbox_cautions() if host.sandbox else ()
+        cautions = sandbox_cautions(self.root.path) if host.sandbox else ()
         return Capabilities(
             "process", host.limits, dict(host.missing), IN_PLACE, timeouts=True, cautions=cautions
         )
@@ -124,17 +137,16 @@ class ProcessProvider(Interaction):
             if seen is not None:
                 kernels.append(seen)
         unlabelled.extend(self._unrecorded())
-        self._sharing.revive_daemons(
-            {kernel.id for kernel in kernels if kernel.state in ("creating", "running")}
-        )
+        if self.root.mps.is_dir():
+            living = {kernel.id for kernel in kernels if kernel.state in ("creating", "running")}
+            self._sharing.revive_daemons(living)
         return Observation(tuple(kernels), not errors, tuple(errors), tuple(unlabelled))
 
     def _unrecorded(self) -> list[str]:
         """Groups that hold processes but have no record: somebody deleted our files under running kernels."""
         known = {*self.root.ids(), cgroup.KEEPERS}
-        names = {name for group in self.host.groups for name in cgroup_mounts.names(group["path"])}
-        bases = list(self.host.groups)
-        strays = [name for name in sorted(names - known) if cgroup.members(cgroup.below(bases, name))]
+        names = {name for group in self._groups for name in cgroup_mounts.names(group["path"])}
+        strays = [name for name in sorted(names - known) if cgroup.members(cgroup.below(self._groups, name))]
         return [name for name in strays if not self.root.folder(name).exists()]
 
     def _observe_settled(self, kernel_id: str) -> Observed | None:
@@ -164,6 +176,8 @@ class ProcessProvider(Interaction):
 
     @translate_errors
     def create(self, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
+        from providers.process import launch
+
         self.root.ensure()
         with self.root.locked(spec.id):
             record = self.root.read(spec.id)
@@ -194,9 +208,13 @@ class ProcessProvider(Interaction):
         return self.root.stage(spec, time.time())
 
     def _new_supervisor(self, spec: KernelSpec, attempt: str = "") -> AbstractContextManager[Popen[bytes]]:
+        from providers.process import launch
+
         return launch.waiting_supervisor(spec.id, f"{self.base}-{spec.id}{attempt}", scope=self.host.scope)
 
     def _launch(self, record: KernelRecord, spec: KernelSpec, keeper: Popen[bytes]) -> None:
+        from providers.process import launch
+
         if spec.cpus:
             self._share_out()
         limits = self._sharing.prepare(spec, sandboxed=self.host.sandbox)
@@ -217,7 +235,7 @@ class ProcessProvider(Interaction):
 
     def _await_start(self, kernel_id: str) -> KernelRecord:
         """An existing kernel; one whose first start is still under way is waited for."""
-        deadline = time.monotonic() + launch.PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while True:
             # In this order: who has ended since then has not begun since then.
             alive = self._read_record(kernel_id).alive
@@ -228,6 +246,9 @@ class ProcessProvider(Interaction):
 
     @translate_errors
     def update(self, kernel_id: str, spec: KernelSpec, fence: Fence = unfenced) -> Observed:
+        from providers.process import launch
+        from providers.process.supervision import scratch
+
         with self.root.locked(kernel_id):
             record = self._read_record(kernel_id)
             fence()
@@ -251,6 +272,8 @@ class ProcessProvider(Interaction):
 
     @translate_errors
     def stop(self, kernel_id: str, *, grace: float, signal: str = "") -> Observed:
+        from providers.process import launch
+
         with self.root.locked(kernel_id):
             record = self._read_record(kernel_id)
             if record.alive:
@@ -274,7 +297,7 @@ class ProcessProvider(Interaction):
 
     def _signal(self, record: KernelRecord, number: int) -> None:
         """To the supervisor, which may be too young to have said who it is."""
-        deadline = time.monotonic() + launch.PATIENCE
+        deadline = time.monotonic() + PATIENCE
         while record.alive and time.monotonic() < deadline:
             state = self._read_record(record.id).state
             keeper, started = state.get("supervisor") or 0, state.get("supervisor_start") or 0
@@ -300,7 +323,7 @@ class ProcessProvider(Interaction):
 
     @translate_errors
     def remove(self, kernel_id: str) -> None:
-        stray = cgroup.below(list(self.host.groups), kernel_id)
+        stray = cgroup.below(self._groups, kernel_id)
         if not self.root.folder(kernel_id).exists() and not cgroup.members(stray):
             return self.sweep(kernel_id)
         self.root.ensure()
@@ -349,7 +372,7 @@ class ProcessProvider(Interaction):
 
     def _remove_unreadable(self, kernel_id: str) -> None:
         """A folder whose record cannot be read: whatever runs under its name ends, then it goes."""
-        groups = cgroup.below(list(self.host.groups), kernel_id)
+        groups = cgroup.below(self._groups, kernel_id)
         procfs.kill_until_gone([self.root.mark(kernel_id)], -1)
         cgroup.kill(groups)
         cgroup.destroy(groups)
@@ -361,8 +384,9 @@ class ProcessProvider(Interaction):
         if self.root.ids():
             return
         shared_cores.forget(self.root)
-        cgroup.tidy(list(self.host.groups), seconds=1.0)
-        self.__dict__.pop("host", None)
+        cgroup.tidy(self._groups, seconds=1.0)
+        for known in ("host", "_group_access"):
+            self.__dict__.pop(known, None)
 
     # output and entry
 
@@ -382,6 +406,7 @@ class ProcessProvider(Interaction):
 
     def _exec_target(self, kernel_id: str) -> ExecTarget:
         from providers.process.interaction.execute import ExecTarget
+        from providers.process.sandbox.bubblewrap import sandbox_problem
 
         def is_sandboxed() -> bool:
             return self._wanted[0] and not sandbox_problem()

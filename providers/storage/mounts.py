@@ -8,7 +8,6 @@ from pathlib import PurePosixPath
 from providers.base import Mount
 from providers.machines.base import Machine
 from providers.storage.node import main
-from providers.storage.nodes import ask_folders
 
 
 def mount_problem(machine: Machine, mounts: Sequence[Mount], owner: int | None = None) -> str:
@@ -18,6 +17,8 @@ def mount_problem(machine: Machine, mounts: Sequence[Mount], owner: int | None =
     under a root is made, and belongs to the user `owner`, or to whom the folder above belongs. Raises
     ProviderError.
     """
+    from providers.storage.nodes import ask_folders
+
     wanted, why = _requests(mounts, owner)
     return why or _first_problem(mounts, ask_folders(machine, "check", wanted) if wanted else [])
 

@@ -106,7 +106,29 @@ def read_provider(provider: Provider | None) -> ProviderReading:
         capabilities = provider.capabilities()
         return ProviderReading(provider.observe(), capabilities)
     except ProviderError as error:
-        return ProviderReading(Observation((), complete=False, errors=(str(error),)))
+        return ProviderReading(_nothing_seen(error))
+
+
+def read_kernels(provider: Provider | None) -> ProviderReading:
+    """The same for who only looks: nobody finds out what the provider could do."""
+    if provider is None:
+        return ProviderReading()
+    try:
+        return ProviderReading(provider.observe())
+    except ProviderError as error:
+        return ProviderReading(_nothing_seen(error))
+
+
+def add_capabilities(seen: ProviderReading, provider: Provider) -> ProviderReading:
+    """What was seen, and what the provider can do. Never raises either."""
+    try:
+        return replace(seen, capabilities=provider.capabilities())
+    except ProviderError as error:
+        return ProviderReading(_nothing_seen(error))
+
+
+def _nothing_seen(error: ProviderError) -> Observation:
+    return Observation((), complete=False, errors=(str(error),))
 
 
 def actual_state(

@@ -1,5 +1,5 @@
-"""Commands that look load what their answer rests on: neither the planner nor the store's way of writing, and
-of documents only those that count."""
+"""Commands that look load what their answer rests on: neither the planner nor the store's way of writing nor
+what starts sessions, and of documents only those that count. Nor do they try what the machine can enforce."""
 
 from __future__ import annotations
 
@@ -17,8 +17,14 @@ from tests.bai.conftest import TOP, Repo, new_repo, tidy
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(os.geteuid() != 0, reason="starts a native session")]
 
 CODE = """\
-import contextlib, io, json, sys
+import contextlib, io, json, subprocess, sys
 import schemas.files.yaml_reader as reader
+programs = []
+class Popen(subprocess.Popen):
+    def __init__(self, words, *more, **options):
+        programs.append(words[0])
+        super().__init__(words, *more, **options)
+subprocess.Popen = Popen
 parsed, read = [], reader.read_documents
 def read_documents(data, file):
     parsed.append(file)
@@ -27,13 +33,16 @@ reader.read_documents = read_documents
 from bai.cli.main import run
 with contextlib.redirect_stdout(io.TextIOWrapper(io.BytesIO(), write_through=True)) as out:
     code = run(sys.argv[1:])
-print(json.dumps({"code": code, "parsed": parsed, "modules": sorted(sys.modules)}))
+print(json.dumps({"code": code, "parsed": parsed, "programs": programs, "modules": sorted(sys.modules)}))
 """
 HEAVY = frozenset(
     {"numpy", "sqlalchemy", "alembic", "rich", "jsonschema", "jinja2", "lark", "paramiko", "cryptography"}
 )
 DOCUMENTS = frozenset({"schemas.loading.loader", "schemas.kinds.session", "schemas.repository.repository"})
 PLANNER = frozenset({"planner.place", "planner.nodes.node_table", "reconciler.plan"})
+STARTING = frozenset(
+    {"providers.process.launch", "providers.process.sandbox.bubblewrap", "pyseccomp", "ctypes"}
+)
 LIGHT = (
     ("get",),
     ("get", "--phase", "RUNNING", "--format", "json"),
@@ -72,12 +81,14 @@ class Loaded:
         found = json.loads(done.stdout.splitlines()[-1])
         assert found["code"] == 0, done.stderr
         self.modules, self.parsed = frozenset(found["modules"]), [Path(each).name for each in found["parsed"]]
+        self.programs = {Path(each).name for each in found["programs"]}
 
 
 @pytest.mark.parametrize("words", LIGHT, ids=" ".join)
 def test_it_loads_what_its_answer_rests_on(running: Repo, words: tuple[str, ...]) -> None:
     found = Loaded(running, words)
-    assert not found.modules & (HEAVY | DOCUMENTS | PLANNER)
+    assert found.modules & (HEAVY | DOCUMENTS | PLANNER | STARTING) == set()
+    assert found.programs <= {"git"}
     assert found.parsed == ["cluster.yaml"]
 
 

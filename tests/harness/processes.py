@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Iterator
 from pathlib import Path
 
 
@@ -16,13 +15,16 @@ def having(word: str) -> dict[int, list[str]]:
 
 def child_called(pid: int, name: str) -> int | None:
     """Of all threads' children one that executes a program of this name, if there is one."""
-    return next((each for each in _children(pid) if _read(f"{each}/comm").strip() == name), None)
+    return next((each for each in children(pid) if _read(f"{each}/comm").strip() == name), None)
 
 
-def _children(pid: int) -> Iterator[int]:
+def children(pid: int) -> list[int]:
+    """Of all its threads; none of a process that has gone."""
+    found: list[int] = []
     with contextlib.suppress(FileNotFoundError, ProcessLookupError):
         for thread in os.listdir(f"/proc/{pid}/task"):
-            yield from map(int, _read(f"{pid}/task/{thread}/children").split())
+            found += map(int, _read(f"{pid}/task/{thread}/children").split())
+    return found
 
 
 def _read(file: str) -> str:

@@ -30,6 +30,7 @@ import pytest
 from providers.machines.base import Endpoint
 from schemas.kinds.cluster import Ssh
 from tests.harness.labs import spent
+from tests.harness.processes import children
 from tests.lab import cache, nspawn_layer
 from tests.lab.apt_mirror import AptMirror
 from tests.lab.cache import LabUnavailable, command, tool
@@ -37,7 +38,6 @@ from tests.lab.nspawn_base import Base
 from tests.lab.spaces import (
     PATIENCE,
     Spaces,
-    children,
     hierarchies,
     inside,
     make_group,

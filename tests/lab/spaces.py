@@ -50,14 +50,6 @@ def pid_namespace() -> int:
     return os.stat("/proc/self/ns/pid").st_ino
 
 
-def children(pid: int) -> list[int]:
-    """Processes that it started and that are there."""
-    try:
-        return list(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
-    except OSError:
-        return []
-
-
 class Spaces:
     """A bridge in a namespace of its own and, per node, a namespace with `eth0` on it.
 

@@ -28,9 +28,10 @@ import pytest
 
 from providers.machines.base import Endpoint
 from schemas.kinds.cluster import Ssh
+from tests.harness.processes import children
 from tests.lab.cache import LabUnavailable, command, ran, tool
 from tests.lab.lent import lent
-from tests.lab.spaces import PATIENCE, Spaces, children, inside, started, what_lacks, with_us, within
+from tests.lab.spaces import PATIENCE, Spaces, inside, started, what_lacks, with_us, within
 from tests.lab.stores import NAME, declared, owner_file, secret_of
 from tests.waiting import until
 

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
 
 def observe_sessions(access: KernelAccess) -> Actual:
     """Sessions as recorded and as seen; nobody is asked for hardware, health, images, volumes or shares."""
-    from reconciler.observe.observe import observe
+    from reconciler.observe.observe import add_recorded, read_kernels
 
-    store, cluster = access.existing_reader, access.cluster.name
-    return observe(store, access.provider, cluster, repo=access.repo_id)
+    seen = read_kernels(access.provider)
+    return add_recorded(access.existing_reader, seen, access.cluster.name, repo=access.repo_id)
 
 
 def find_kernels(actual: Actual, name: str) -> list[Observed]:

@@ -93,7 +93,8 @@ async def _messages(
 
 async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
     try:
-        return await asyncio.wait_for(event.wait(), seconds)
+        async with asyncio.timeout(seconds):
+            return await event.wait()
     except TimeoutError:
         return False
 

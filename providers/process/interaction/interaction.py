@@ -11,7 +11,6 @@ from typing import IO, TYPE_CHECKING
 from providers.abilities import LogStream
 from providers.process import gpu_usage, usage
 from providers.process.events import watch_events
-from providers.process.interaction import copy, files
 from providers.process.os_errors import translate_errors
 from providers.process.supervision import logfile
 from schemas.problems.errors.kernel import KernelRefused, NotRunning, PortRefused
@@ -75,15 +74,23 @@ class Interaction:
         return log_stream(record, lambda alive: logfile.output_since(folder, alive, began, follow=follow))
 
     def copy_out(self, kernel_id: str, path: str) -> Iterator[bytes]:
+        from providers.process.interaction import copy
+
         return copy.copy_out(self._exec_target(kernel_id), path, sandboxed=self.host.sandbox)
 
     def copy_in(self, kernel_id: str, path: str, archive: Iterator[bytes]) -> None:
+        from providers.process.interaction import copy
+
         copy.copy_in(self._exec_target(kernel_id), path, archive, sandboxed=self.host.sandbox)
 
     def list_files(self, kernel_id: str, path: str, most: int) -> FolderListing:
+        from providers.process.interaction import files
+
         return files.list_files(self._exec_target(kernel_id), path, most, sandboxed=self.host.sandbox)
 
     def write_file(self, kernel_id: str, path: str, size: int, data: Iterator[bytes]) -> None:
+        from providers.process.interaction import files
+
         files.write_file(self._exec_target(kernel_id), path, size, data, sandboxed=self.host.sandbox)
 
     def dial(self, kernel_id: str, port: int) -> Stream:

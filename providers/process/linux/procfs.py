@@ -22,8 +22,12 @@ def boot_id() -> str:
 
 
 def _stat(pid: int) -> list[str]:
-    with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
-        return _stat_fields(stream.read())
+    """Empty where there is no such process."""
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
+            return _stat_fields(stream.read())
+    except OSError:
+        return []
 
 
 def _stat_fields(text: str) -> list[str]:
@@ -31,26 +35,16 @@ def _stat_fields(text: str) -> list[str]:
     return text.rpartition(")")[2].split()
 
 
-def _stat_if_there(pid: int) -> list[str]:
-    try:
-        return _stat(pid)
-    except OSError:
-        return []
-
-
 def start_time(pid: int) -> int:
     """Clock ticks after boot at which the process started; 0 when there is none (or only its zombie)."""
-    try:
-        fields = _stat(pid)
-    except (OSError, ValueError):
-        return 0
+    fields = _stat(pid)
     return 0 if not fields or fields[0] in "ZX" else int(fields[19])
 
 
 def parent(pid: int) -> int:
     try:
         return int(_stat(pid)[1])
-    except (OSError, ValueError, IndexError):
+    except IndexError:
         return 0
 
 
@@ -59,7 +53,7 @@ def cpu_ticks(pid: int) -> tuple[int, int]:
     try:
         fields = _stat(pid)
         return int(fields[11]) + int(fields[12]), int(fields[13]) + int(fields[14])
-    except (OSError, ValueError, IndexError):
+    except IndexError:
         return 0, 0
 
 
@@ -104,7 +98,7 @@ def marked(mark: str, *, seconds: float = 1.0) -> list[int]:
             text = _environment(pid)
             if text and wanted in text.split(b"\0"):
                 found.append(pid)
-            if text != b"" or not _becomes_program(_stat_if_there(pid)):
+            if text != b"" or not _becomes_program(_stat(pid)):
                 settled.add(pid)
         if looks >= _LOOKS and time.monotonic() > deadline:
             break

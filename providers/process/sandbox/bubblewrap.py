@@ -101,9 +101,9 @@ def _not_known(why: str) -> ProviderUnavailable:
     )
 
 
-def sandbox_cautions() -> tuple[str, ...]:
-    """What is weaker in it here than it could be."""
-    why = seccomp.seccomp_problem()
+def sandbox_cautions(root: Path) -> tuple[str, ...]:
+    """What is weaker in it, for kernels of this root, than it could be."""
+    why = seccomp.filter_problem(root)
     return (f"sessions run without a filter of system calls: {why}",) if why else ()
 
 

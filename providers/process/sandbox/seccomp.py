@@ -34,9 +34,14 @@ _VERSION = 2
 """Of the rules in this module."""
 
 
+def filter_problem(root: Path) -> str:
+    """Why kernels of a root run without a filter; empty when they have one. What was compiled once needs no
+    library, which takes longer to load than the rest of a look at the machine."""
+    return "" if os.path.exists(_compiled_path(root)) else _library_problem()
+
+
 @cache
-def seccomp_problem() -> str:
-    """Why there can be no filter on this machine; empty when there can."""
+def _library_problem() -> str:
     try:
         import pyseccomp  # noqa: F401
     except (ImportError, OSError, RuntimeError) as error:
@@ -47,16 +52,20 @@ def seccomp_problem() -> str:
 def put_filter(root: Path, kernel: Path, name: str) -> str:
     """The filter as a file `name` in a kernel's folder; compiled once for all kernels of a root. Its path;
     empty where there can be none. Raises OSError."""
-    words = f"{_VERSION} {os.uname().machine} {' '.join(sorted(ALLOWED))}"
-    compiled = root / f"seccomp-{hashlib.sha256(words.encode()).hexdigest()[:16]}.bpf"
+    compiled = _compiled_path(root)
     if not compiled.exists():
-        if seccomp_problem():
+        if _library_problem():
             return ""
         _compile(compiled)
     target = kernel / name
     shutil.copyfile(compiled, target)
     target.chmod(0o600)
     return str(target)
+
+
+def _compiled_path(root: Path) -> Path:
+    words = f"{_VERSION} {os.uname().machine} {' '.join(sorted(ALLOWED))}"
+    return root / f"seccomp-{hashlib.sha256(words.encode()).hexdigest()[:16]}.bpf"
 
 
 def _compile(path: Path) -> None:

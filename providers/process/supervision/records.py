@@ -35,7 +35,6 @@ from typing import Any, cast
 from providers.base import File, KernelSpec, Labels, Mount, RestartRule
 from providers.gpu.gpu_share import GpuShare
 from providers.process.linux import cgroup, files
-from providers.process.supervision import scratch
 from schemas.problems.errors.kernel import KernelRefused
 
 _ID = re.compile(r"[a-z0-9](?:[a-z0-9-]|\.(?!\.)){0,126}[a-z0-9]|[a-z0-9]")
@@ -43,6 +42,21 @@ _DEEP = 100
 """Levels of folders that can be deleted without more ado."""
 STALE_STAGING = 600.0
 """Seconds after which something left in staging or trash by a killed process is swept."""
+PATIENCE = 60.0
+"""Seconds a supervisor may take to say that its kernel runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogRotation:
+    """How much of a kernel's output is kept. Made of the cluster's options; read by its supervisor."""
+
+    size: int = 10 * 1024 * 1024
+    """Bytes of one part."""
+    files: int = 3
+    """Most parts."""
+
+
+DEFAULT_LOG = LogRotation()
 
 
 def check_id(kernel_id: str) -> str:
@@ -98,6 +112,11 @@ class KernelRoot:
 
     def mark(self, kernel_id: str) -> str:
         return f"{self.key}/{kernel_id}"
+
+    @property
+    def mps(self) -> Path:
+        """What its MPS daemons keep; there once a kernel had a part of a GPU by them."""
+        return self.path / "mps"
 
     def folder(self, kernel_id: str) -> Path:
         return self.path / "kernels" / check_id(kernel_id)
@@ -178,6 +197,8 @@ class KernelRoot:
 
         Its files go afterwards, and at some later time if this is interrupted.
         """
+        from providers.process.supervision import scratch
+
         scratch.lift_limit(self.folder(kernel_id))
         target = self.path / "trash" / f"{check_id(kernel_id)}.{uuid.uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):

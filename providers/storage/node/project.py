@@ -6,7 +6,6 @@ tool need be installed.
 
 from __future__ import annotations
 
-import ctypes
 import fcntl
 import hashlib
 import os
@@ -139,6 +138,8 @@ def _set_attributes(file: int, project: int, flags: int) -> None:
 
 
 def _quotactl(mount: MountEntry, folder: int, command: int, project: int, data: bytes) -> bytes:
+    import ctypes  # Slow to load, and needed only where there are quotas.
+
     libc = ctypes.CDLL(None, use_errno=True)
     buffer = ctypes.create_string_buffer(data, _LIMITS.size)
     order = ctypes.c_uint((command << 8) | _PROJECT)

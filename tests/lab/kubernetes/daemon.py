@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.lab.spaces import PATIENCE, children, started, with_us
+from tests.harness.processes import children
+from tests.lab.spaces import PATIENCE, started, with_us
 from tests.waiting import soon
 
 _LINES = 20

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
+from tests.harness.processes import children
 from tests.lab.cache import ran
 from tests.lab.kubernetes import cpus, gpus, images
 from tests.lab.kubernetes.api import CORE, RESOURCE, kubeconfig
@@ -26,7 +27,7 @@ from tests.lab.kubernetes.node_files import (
     write_pod_network,
     write_settings,
 )
-from tests.lab.spaces import PATIENCE, children, delegate, hierarchies, make_group, started, within
+from tests.lab.spaces import PATIENCE, delegate, hierarchies, make_group, started, within
 from tests.waiting import soon
 
 CpuPolicy = Literal["static", "none", "dra"]

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from providers.process.launch import LogRotation
 from providers.process.provider import ProcessProvider
 from providers.process.supervision import logfile
+from providers.process.supervision.records import LogRotation
 from tests.providers.process.kernels import ended, output, said, script, spec
 from tests.waiting import until
 

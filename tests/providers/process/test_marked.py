@@ -71,7 +71,7 @@ def test_a_machine_that_stood_still_has_left_no_time_and_he_is_found(
     read, looks = procfs._environment, iter([b"", b""])
     clock = itertools.count(0.0, 1000.0)
     with begun(mark, "sleep", "60") as process:
-        monkeypatch.setattr(procfs, "_stat_if_there", lambda pid: [pid])
+        monkeypatch.setattr(procfs, "_stat", lambda pid: [pid])
         monkeypatch.setattr(procfs, "_becomes_program", lambda fields: fields == [process.pid])
         monkeypatch.setattr(
             procfs, "_environment", lambda pid: next(looks, read(pid)) if pid == process.pid else read(pid)

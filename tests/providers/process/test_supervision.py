@@ -24,7 +24,7 @@ import pytest
 from providers.process.linux import cgroup, files, procfs
 from providers.process.provider import ProcessProvider
 from providers.process.supervision.observe import sweep_remains
-from providers.process.supervision.records import KernelRecord
+from providers.process.supervision.records import KernelRecord, LogRotation
 from schemas.problems.errors.kernel import NotRunning
 from tests.harness.processes import having
 from tests.providers.process.kernels import groups_of, running_of, said, script, seen, spec, state
@@ -219,7 +219,7 @@ def test_an_order_cut_short_or_outdated_starts_nothing(make: Callable[..., Proce
     provider = make("groups")
     provider.root.ensure()
     record = provider.root.stage(spec(), time.time())
-    order = launch.launch_order(provider.root, record, spec(), provider.host, launch.LogRotation(10_000, 2))
+    order = launch.launch_order(provider.root, record, spec(), provider.host, LogRotation(10_000, 2))
     provider.root.rewrite(record, spec(), again=True)
     with launch.waiting_supervisor(spec().id, "unit", scope=False) as keeper:
         assert launch.start_kernel(order, keeper) == "taken"

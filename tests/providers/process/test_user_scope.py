@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from providers.process.host_capabilities import HostCapabilities
+from providers.process.host_capabilities import GroupAccess, HostCapabilities
 from providers.process.linux import cgroup, cgroup_mounts
 from providers.process.provider import ProcessProvider
 from tests.providers.process.kernels import ended, running_of, said, script, seen, spec, state
@@ -52,6 +52,7 @@ def scoped(
     program.chmod(0o755)
     monkeypatch.setenv("PATH", f"{tmp_path}:{os.environ['PATH']}")
     provider = make("groups")
+    provider.__dict__["_group_access"] = GroupAccess((), scope=True, lacking={})
     provider.__dict__["host"] = HostCapabilities((), scope=True, sandbox=False, missing={})
     yield provider
     for kernel_id in provider.root.ids():

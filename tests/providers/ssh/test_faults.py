@@ -30,8 +30,8 @@ from providers.machines.ssh.machine import SshMachine
 from schemas.kinds.cluster import Ssh
 from schemas.problems.errors.node import HostKeyRefused, LoginRefused, NodeUnreachable
 from schemas.problems.errors.provider import ProviderUnavailable
-from tests.harness.processes import having
-from tests.lab.spaces import PATIENCE, children
+from tests.harness.processes import children, having
+from tests.lab.spaces import PATIENCE
 from tests.lab.sshd import SshdNode, SshdNodes, make_key
 from tests.lab.stores import declared, reader
 from tests.waiting import until

@@ -56,7 +56,8 @@ async def _messages(
                 known = news.count
                 yield ServerSentEvent("", event="changed", sep="\n")
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(woken.wait(), ALIVE)
+                async with asyncio.timeout(ALIVE):
+                    await woken.wait()
             woken.clear()
     finally:
         news.listeners.remove(on_news)
