@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from functools import partial
+from functools import cache, partial
 
 from planner.model.plan_time import PlanTime
 from planner.model.types import NodeInfo
@@ -12,6 +12,7 @@ from reconciler.plan.decide.replace_requests import match_sessions
 from reconciler.plan.network.session_networks import require_overlay
 from reconciler.plan.node_rollout import NodeRollout
 from reconciler.plan.nodes.plan_rollout import plan_rollout
+from reconciler.plan.place.known_outcomes import KnownOutcomes
 from reconciler.plan.place.snapshot import node_infos
 from reconciler.plan.plan_request import PlanRequest
 from reconciler.plan.provider_change import refuse_provider_change
@@ -47,6 +48,7 @@ def prepare(request: PlanRequest) -> PlanContext:
         desired, services = expand_services(desired, actual, leaving, time, memory)
     refuse_provider_change(desired, actual)
     nodes, warnings = node_infos(desired, actual)
+    place = request.memory.of(KnownOutcomes).planner(request.place or _built_in_planner())
     targets = (*options.targets, *replicas_of(options.targets, services.statuses))
     scope = plan_scope(desired, actual, targets, destroy=options.destroy)
     context = PlanContext(
@@ -54,7 +56,7 @@ def prepare(request: PlanRequest) -> PlanContext:
         actual=actual,
         time=time,
         nodes=nodes,
-        place=require_overlay(request.place or _built_in_planner(), desired, actual),
+        place=require_overlay(place, desired, actual),
         targets=tuple(sorted(options.targets)),
         scope=scope,
         destroy=options.destroy,
@@ -100,6 +102,7 @@ def _refuse_contradictions(options: PlanOptions) -> None:
         raise PlanError(why="sessions are moved only by a plan of everything that is to run")
 
 
+@cache
 def _built_in_planner() -> Planner:
     from planner.place import place
     from planner.policies import built_in_policies
