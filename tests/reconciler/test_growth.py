@@ -23,8 +23,8 @@ from tests.harness.work import Count, instructions, just_do, per_pair
 MOST = 0.2
 """Instructions for each pair: a loop over nodes for each session has some three for each of theirs."""
 MOST_EACH = {
-    "waits": {"pass_again": 180, "one_more": 1950, "settled": 1500},
-    "runs": {"pass_again": 420, "one_more": 3300, "settled": 2000},
+    "waits": {"pass_again": 180, "one_more": 1950, "settled": 750},
+    "runs": {"pass_again": 420, "one_more": 3300, "settled": 1050},
 }
 """Instructions for each session more that waits, or runs: what a pass does for those whom nothing has
 happened to."""

@@ -90,7 +90,7 @@ def test_what_is_packed_by_the_clock_may_be_packed_better_next_time() -> None:
 def test_a_session_that_is_put_into_its_queue_costs_one_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The pass that queues it has told what it waits for; the next one finds it on record, and that is all."""
+    """The pass that queues it has told what it waits for; the next one finds it on record: that is all."""
     asked: list[Snapshot] = []
     really = planner.place._place_as_queued
 
