@@ -10,7 +10,7 @@ import pytest
 import providers.probe
 from benchmarks.gpu import __main__ as benchmark
 from benchmarks.gpu import shares
-from providers.process import host_capabilities, provider
+from providers.process.sandbox import bubblewrap
 from schemas.hardware.model import Gpu
 from tests.providers.gpu.standin import bin_, build
 
@@ -40,8 +40,7 @@ def card(bin_: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     )
     hardware = providers.probe.probe_local().model_copy(update={"gpus": (gpu,)})
     monkeypatch.setattr(providers.probe, "probe_local", lambda: hardware)
-    for module in (host_capabilities, provider):
-        monkeypatch.setattr(module, "sandbox_problem", lambda: "the double of libcuda is in no system folder")
+    monkeypatch.setattr(bubblewrap, "sandbox_problem", lambda: "the double of libcuda is in no system folder")
     monkeypatch.setenv("LD_LIBRARY_PATH", str(bin_))
     monkeypatch.setattr(shares, "WAIT", 10.0)
 
