@@ -6,7 +6,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import cached_property
@@ -16,6 +16,7 @@ from subprocess import Popen
 from typing import IO, TYPE_CHECKING
 
 from providers.base import Capabilities, Fence, KernelSpec, Observation, Observed, unfenced
+from providers.process.gpu_fractions import GpuFractions
 from providers.process.host_capabilities import GroupAccess, HostCapabilities, examine_host, find_groups
 from providers.process.interaction.interaction import Interaction, log_stream
 from providers.process.linux import cgroup, cgroup_mounts, files, procfs
@@ -34,8 +35,6 @@ from schemas.problems.errors.provider import ProviderUnavailable
 from schemas.problems.errors.store import StoreError
 
 if TYPE_CHECKING:
-    from providers.gpu.enforcement import EnforcementFacts, NodeMeans, TrialPart
-    from providers.process.gpu_share import GpuSharing
     from providers.process.interaction.execute import ExecTarget
 
 IN_PLACE = frozenset({"cpus", "memory_nodes", "memory", "pids", "scratch", "labels"})
@@ -48,7 +47,7 @@ def _unavailable(why: str) -> ProviderUnavailable:
     return ProviderUnavailable(provider="process", why=why)
 
 
-class ProcessProvider(Interaction):
+class ProcessProvider(Interaction, GpuFractions):
     """A `Provider` on this machine, with everything it keeps under `root`.
 
     `sandbox` and `cgroups` False do without even where they work; `hami`: where libvgpu.so is; `etc`: what
@@ -85,12 +84,6 @@ class ProcessProvider(Interaction):
     def _groups(self) -> list[cgroup.Group]:
         return list(self._group_access.groups)
 
-    @cached_property
-    def _sharing(self) -> GpuSharing:
-        from providers.process.gpu_share import GpuSharing
-
-        return GpuSharing(self.root, hami=self._hami)
-
     @property
     def base(self) -> str:
         """Name of this root's control group."""
@@ -107,18 +100,6 @@ class ProcessProvider(Interaction):
 
     def close(self) -> None:
         """There are no connections: every kernel has a supervisor on this machine."""
-
-    def fractions(self, nodes: Iterable[str]) -> Mapping[str, Mapping[str, str]]:
-        """See `providers.abilities.ReportsFractions`; every node is this machine."""
-        return {node: found.missing for node, found in self.fraction_means(nodes).items()}
-
-    def fraction_means(self, nodes: Iterable[str]) -> Mapping[str, NodeMeans]:
-        """See `providers.abilities.TriesFractions`."""
-        return dict.fromkeys(nodes, self._sharing.means())
-
-    def try_fraction(self, node: str, means: str, parts: Sequence[TrialPart]) -> EnforcementFacts:
-        """See `providers.abilities.TriesFractions`."""
-        return self._sharing.try_part(means, parts, sandboxed=self.host.sandbox)
 
     # reading
 
