@@ -111,7 +111,8 @@ class AppProxyServer:
         held = self._held.hold(wanted)
         ports = tuple(_port_site(site, held) for site in sites)
         config = replace(self._config, urls=tuple(urls), ports=ports)
-        listeners = [*self._listeners, *self._held.descriptors]
+        # Only these: the next Caddy may begin before the others are closed, or after.
+        listeners = [*self._listeners, *held.values()]
         if self.caddy.configure(caddy_config(config), _stamp(config.certificates), listeners):
             self._config = config
             self._held.close_others(wanted)

@@ -70,11 +70,6 @@ class HeldPorts:
                 self._held[number] = found
         return {number: self._held[number].fileno() for number in sorted(wanted) if number in self._held}
 
-    @property
-    def descriptors(self) -> tuple[int, ...]:
-        """Of all that are held."""
-        return tuple(held.fileno() for held in self._held.values())
-
     def close_others(self, wanted: Collection[int]) -> None:
         for number in [each for each in self._held if each not in wanted]:
             self._held.pop(number).close()

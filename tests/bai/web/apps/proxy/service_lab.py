@@ -273,6 +273,8 @@ _PROGRAM = """
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 class Handler(BaseHTTPRequestHandler):
+    wbufsize = -1  # Killed, it has sent a whole answer or nothing of it.
+
     def do_GET(self):
         self.rfile.read(int(self.headers.get("content-length", 0)))
         self.send_response(200)

@@ -6,7 +6,7 @@ import contextlib
 import socket
 import ssl
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import httpx
@@ -109,6 +109,27 @@ def test_networks_that_may_not_connect_get_no_answer_and_a_taken_port_keeps_no_o
         assert not lab.proxy.failures
         lab.proxy.serve(["http://*.apps.example"])
         until(lambda: is_free(first) and is_free(first + 1), "neither is any more")
+        assert lab.ask().status_code == 200
+
+
+def test_a_port_that_is_given_up_is_not_handed_to_the_next_caddy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which begins before it is closed here."""
+    with app_lab(tmp_path) as lab:
+        first = free_span(1)
+        site = PortRangeSite("127.0.0.1", "http", EVERYBODY, first, first)
+        lab.proxy.serve(["http://*.apps.example"], [site])
+        until(lambda: answers(first), "Caddy serves the port")
+        before, close_others = lab.proxy.caddy.pid, lab.proxy._held.close_others
+
+        def close_late(wanted: Collection[int]) -> None:
+            until(lambda: lab.proxy.caddy.pid not in (None, before), "Caddy is begun anew")
+            close_others(wanted)
+
+        monkeypatch.setattr(lab.proxy._held, "close_others", close_late)
+        lab.proxy.serve(["http://*.apps.example"])
+        until(lambda: is_free(first), "nobody listens there")
         assert lab.ask().status_code == 200
 
 
