@@ -54,7 +54,7 @@ def container_killed(lab: ServiceLab, load: Load) -> list[Time]:
 
 def _replica_killed(lab: ServiceLab, load: Load, kill: Callable[[Life], object]) -> list[Time]:
     """What is asked again somewhere else does not fail: only what may have had an effect does."""
-    victim = lab.lives.serving()[0]
+    victim = lab.lives.there()[0]
     begun = time.monotonic()
     watching = lab.lives.when_ended([victim])
     kill(victim)

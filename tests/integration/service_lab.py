@@ -152,8 +152,14 @@ class Lives:
         return killed
 
     def when_ended(self, lives: Collection[Life]) -> threading.Thread:
-        """Until all of them have ended, whoever ends them: a thread that writes down when each did."""
-        handles = {os.pidfd_open(self.pid(each)): each for each in lives}
+        """Until all of them have ended, whoever ends them: a thread that writes down when each did. An update
+        may have ended one just now."""
+        handles: dict[int, Life] = {}
+        for each in lives:
+            try:
+                handles[os.pidfd_open(self.pid(each))] = each
+            except ProcessLookupError:
+                each.end = each.end or time.monotonic()
 
         def watch() -> None:
             while handles:
@@ -167,8 +173,17 @@ class Lives:
         return watching
 
     def pid(self, life: Life) -> int:
-        (pid,) = [each.pid for each in self.processes() if each.replica == life.replica]
+        """Raises ProcessLookupError where it has ended."""
+        found = [each.pid for each in self.processes() if each.replica == life.replica]
+        if not found:
+            raise ProcessLookupError(life.replica)
+        (pid,) = found
         return pid
+
+    def there(self) -> list[Life]:
+        """Those of them that serve whose process has not ended: an update may end one just now."""
+        replicas = {each.replica for each in self.processes()}
+        return [each for each in self.serving() if each.replica in replicas]
 
     def processes(self) -> list[ReplicaProcess]:
         """Of replicas that tell here, whatever bai says of them."""
