@@ -3,25 +3,23 @@ another one (a phase, a label, what was recorded of a session that begins to wai
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
 from planner.model.types import Outcome, Snapshot
+from reconciler.plan.context import Planner
 
 _MOST = 4
 """Snapshots: one plan asks of few, mostly of one."""
 
-Place = Callable[[Snapshot], Outcome]
-
 
 @dataclass(frozen=True, slots=True)
 class _KnownOutcome:
-    place: Place
+    place: Planner
     snapshot: Snapshot
     outcome: Outcome
 
-    def answers(self, place: Place, snapshot: Snapshot) -> bool:
+    def answers(self, place: Planner, snapshot: Snapshot) -> bool:
         """`Outcome.valid_until` says what the time has to do with it."""
         if place != self.place or not self.snapshot.now <= snapshot.now < self.outcome.valid_until:
             return False
@@ -35,12 +33,12 @@ class KnownOutcomes:
         self._known: tuple[_KnownOutcome, ...] = ()
         """The last one first."""
 
-    def planner(self, place: Place) -> Place:
+    def planner(self, place: Planner) -> Planner:
         """The planner, asked only what it has not been asked yet. Where it packs by the clock it is always
         asked: its next answer may be a better one."""
         return partial(self._outcome, place)
 
-    def _outcome(self, place: Place, snapshot: Snapshot) -> Outcome:
+    def _outcome(self, place: Planner, snapshot: Snapshot) -> Outcome:
         known = next((each for each in self._known if each.answers(place, snapshot)), None)
         if known is None:
             known = _KnownOutcome(place, snapshot, place(snapshot))
